@@ -32,7 +32,13 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 # The other folders hold data of studies.
-include_patterns = ["*.md", "how-to/*.md", "explanation/*.md", "reference/*.md", "notebooks/*.ipynb"]
+include_patterns = [
+    "*.md",
+    "how-to/*.md",
+    "explanation/*.md",
+    "reference/*.md",
+    "notebooks/*.ipynb",
+]
 
 nitpicky = True
 default_role = "code"  # `x` in a docstring is code

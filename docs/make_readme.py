@@ -4,7 +4,8 @@
 
 trains the 4,000 networks of ``epsilometer audit`` in FOLDER (about two minutes on two cores; resumed if
 they are there), then replaces the text between the two marks of README.md with the first lines that the
-command printed, and ``docs/readme/audit.png`` with the figure that it wrote.
+command printed, ``docs/readme/audit.txt`` with all of them, and ``docs/readme/audit.png`` with the figure
+that it wrote.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "readme" / "audit.png"
-FIGURE = "overview.png"
+OUTPUT = PICTURE.with_suffix(".txt")
+FIGURE = "answer.png"
 BEGIN, END = "<!-- output of the audit: docs/make_readme.py -->", "<!-- end of output -->"
 
 
@@ -54,6 +56,7 @@ def main(folder: Path) -> None:
     text = README.read_text(encoding="utf-8")
     README.write_text(with_output(text, excerpt(printed)), encoding="utf-8")
     PICTURE.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(printed, encoding="utf-8")
     shutil.copyfile(folder / "result" / FIGURE, PICTURE)
 
 

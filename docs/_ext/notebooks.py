@@ -18,7 +18,7 @@ FENCE = "`" * 6
 """Longer than any fence inside of a cell."""
 
 
-class NotebookParser(MystParser):  # type: ignore[misc]
+class NotebookParser(MystParser):
     """Reads a notebook as a page of Markdown."""
 
     supported = ("notebook",)

@@ -303,7 +303,7 @@ def test_fresh_scores_of_the_models_that_did_not_teach() -> None:
     assert named.value == pytest.approx(whole.value[:, [4, 2]])
 
 
-def test_cross_fitted_is_fresh_with_every_group_in_turn() -> None:
+def test_cross_fitted_equals_held_out_fold_by_fold() -> None:
     losses = pool()
     found = cross_fitted_scores(losses, Lira(), folds=4)
     assert found.dependent

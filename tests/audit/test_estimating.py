@@ -71,7 +71,7 @@ def test_proofs_and_comparisons_read_files(files: Path) -> None:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         em.estimate(tmp_path / "nothing.csv", PUBLISHED)
     with pytest.raises(InputError, match="the published model needs counts or losses"):
         em.estimate(SCORES, PUBLISHED)

@@ -161,7 +161,7 @@ def test_output_folder_and_losses_both_ways(
         assert em.Losses.read(exported) == em.Losses.read(folder / "losses.csv")
     # A fresh store of the same plan takes them in, and then there is nothing to train.
     store.rename(tmp_path / "first.db")
-    for target, said in ((config, "72 losses taken in, 0 were"), (store, "0 losses taken in, 72")):
+    for target, said in ((config, "72 losses added, 0 were"), (store, "0 losses added, 72")):
         assert run(["losses", "import", str(tmp_path / "exported.parquet"), str(target)]) == 0
         assert said in capsys.readouterr().out
     again = audit_json(config, capsys)
@@ -280,7 +280,7 @@ def test_interrupted_and_continued(config: Path) -> None:
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err == (
-        "epsilometer: interrupted; losses that came in are kept, the same command goes on.\n"
+        "epsilometer: interrupted; finished models are kept: repeat the command to continue.\n"
     )
     kept = _done(store)
     assert 0 < kept < 72
@@ -475,7 +475,7 @@ def test_status_text(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("now", "seconds", "expected"),
     [
         (Progress(0, 10, 0, 0), 5.0, "0 of 10 models"),
-        (Progress(600, 1000, 100, 0), 50.0, "600 of 1,000 models, 2 a second, 3 min left"),
+        (Progress(600, 1000, 100, 0), 50.0, "600 of 1,000 models, 2 per second, 3 min left"),
         (Progress(5, 10, 1, 2), 60.0, "5 of 10 models, 2 failed, 1 a minute, 3 min left"),
     ],
 )

@@ -70,7 +70,7 @@ def test_another_seed_needs_another_folder(
 def test_what_ships_keeps_quiet_on_null_scores(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["selftest", "--runs", "40", "--canaries", "200"]) == 0
     text = capsys.readouterr().out
-    assert "All bounds keep their word" in text
+    assert "All bounds have error rates within their stated levels" in text
     assert text.count("BROKEN") == 1  # the control
     assert max(map(len, text.splitlines())) <= 80
 
@@ -78,7 +78,7 @@ def test_what_ships_keeps_quiet_on_null_scores(capsys: pytest.CaptureFixture[str
 def test_too_little_to_tell_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["selftest", "--runs", "20", "--canaries", "4", "--delta", "0", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
-    assert "The control was not caught" in found["verdict"]
+    assert "The negative control was not detected" in found["verdict"]
     assert not any("Gaussian" in test["pipeline"] for test in found["tests"])
 
 
@@ -94,9 +94,9 @@ def test_functions_of_others(
         "def fails(members, others):\n    raise RuntimeError('no')\n"
     )
     assert run(["selftest", "--pipeline", "selftested:quiet", "--runs", "20"]) == 0
-    assert "It keeps its word" in capsys.readouterr().out
+    assert "Error rate within its stated level" in capsys.readouterr().out
     assert run(["selftest", "--pipeline", "selftested:loud", "--runs", "20"]) == 3
-    assert "BROKEN: it finds epsilon where there is none, in 20 of 20" in capsys.readouterr().out
+    assert "BROKEN: it reports a positive epsilon in 20 of 20" in capsys.readouterr().out
     assert run(["selftest", "--pipeline", "selftested:sometimes", "--runs", "40"]) == 0
     assert "SUSPECT: false alarms in 10.0" in capsys.readouterr().out
     assert run(["selftest", "--pipeline", "selftested:fails", "--runs", "20"]) == 2

@@ -173,7 +173,7 @@ def test_a_configuration_without_its_store(
 ) -> None:
     (folder / "pool.db").unlink()
     said = refused(capsys, folder / "pool.toml")
-    assert "its store pool.db is not there yet: run the audit first" in said
+    assert "its store pool.db does not exist yet: run the audit first" in said
 
 
 def test_a_store_of_another_plan_than_its_configuration(

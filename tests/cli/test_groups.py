@@ -65,9 +65,12 @@ def test_options_say_how_groups_depend(
     [
         (["--dependence", "no"], "dependence"),
         (["--scatter", "round"], "scatter"),
-        (["--dependence", "independent", "--spread", "0.1"], "--spread does not go with"),
-        (["--dependence", "pooled", "--scatter", "normal"], "--scatter does not go with"),
-        (["--spread", "0.1", "--spread-prior-scale", "0.1"], "does not go with it"),
+        (["--dependence", "independent", "--spread", "0.1"], "--spread cannot be combined with"),
+        (["--dependence", "pooled", "--scatter", "normal"], "--scatter cannot be combined with"),
+        (
+            ["--spread", "0.1", "--spread-prior-scale", "0.1"],
+            "cannot be combined with --spread-prior-scale",
+        ),
         (["--spread", "2"], "0 <= spread < 1"),
         (["--likelihood", "correlated"], "use MCMC"),
         (["--likelihood", "correlated", "--dependence", "pooled"], "PooledGroups"),

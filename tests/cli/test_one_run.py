@@ -150,8 +150,8 @@ WRONG = {
         'seed = 1\ncanary_kind = "mislabelled"',
     ),
     "[audit] run 0: expected at most 9950 canaries": ("canaries = 300", "canaries = 20000"),
-    "got none of 2 in it": ("canaries = 300\ndataset_size = 50\nseed = 1", NONE_IN),
-    "got all of 2 in it": ("canaries = 300\ndataset_size = 50\nseed = 1", ALL_IN),
+    "got none of 2 included": ("canaries = 300\ndataset_size = 50\nseed = 1", NONE_IN),
+    "got all of 2 included": ("canaries = 300\ndataset_size = 50\nseed = 1", ALL_IN),
     "[audit] expected adjacency include": ("seed = 1", 'seed = 1\nadjacency = "replace"'),
     "[audit] expected an algorithm that supports gradient canaries": (
         "seed = 1",

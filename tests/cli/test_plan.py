@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.audit.stopping import look_sizes
+from epsilometer.audit.stopping import interim_sizes
+from epsilometer.cli import results
 from epsilometer.cli.main import run
 from epsilometer.model.region import sample_rings
 from tests.cli.test_estimate import PROGRAM
@@ -135,10 +137,12 @@ def test_canaries_are_planned_told_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    told = ["--family", "gaussian", "--mixing", "none", "--strength-told", "--simulations", "4"]
+    told = ["--family", "gaussian", "--mixing", "none", "--known-strength", "--simulations", "4"]
     size = ["--runs", "2", "--dataset-size", "5000", "--most-canaries", "2000"]
     wish = ["--claim", "2", "--output", str(tmp_path)]
-    assert run([*CANARIES, *told, *size, *wish]) == 0
+    assert run([*CANARIES, *told, *size, *wish]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert run([*CANARIES, *told, *size, *wish, "--force"]) == 0
     out, err = capsys.readouterr()
     assert "first answer: about" in err
     body = out.split("\nWritten to")[0]
@@ -194,9 +198,9 @@ def audited(config: Path, capsys: pytest.CaptureFixture[str], width: float) -> d
     return found
 
 
-def test_looks_grow_by_a_quarter_and_end_at_the_most() -> None:
-    assert list(look_sizes(3)) == [3]
-    sizes = list(look_sizes(100))
+def test_interim_analyses_grow_by_a_quarter_and_end_at_the_most() -> None:
+    assert list(interim_sizes(3)) == [3]
+    sizes = list(interim_sizes(100))
     assert (sizes[0], sizes[-1]) == (5, 100)
     assert sizes == sorted(set(sizes))
 
@@ -209,7 +213,7 @@ def test_stops_when_narrow_enough(config: Path, capsys: pytest.CaptureFixture[st
     assert stopping["reached"]
     assert high - low == stopping["looks"][-1]["width"] <= 2.6
     assert all(look["width"] > 2.6 for look in stopping["looks"][:-1])
-    assert 5 < used < 12  # neither at the first look nor at the last
+    assert 5 < used < 12  # neither at the first analysis nor at the last
     assert len(stopping["looks"]) > 1
     assert found["models_trained"] == 80 * used
     # As if so many bases had been asked for from the start.
@@ -229,9 +233,10 @@ def test_a_width_out_of_reach_uses_every_base(
     said = " ".join(out.split())
     assert "All 12 challenge bases were used" in said
     assert (
-        "The proof holds for all looks together; other bounds would have to pay for each." in said
+        "The proof is anytime-valid; other bounds would need a correction for each analysis."
+        in said
     )
-    assert err.count("wanted 0.01") == len(list(look_sizes(12)))
+    assert err.count("goal 0.01") == len(list(interim_sizes(12)))
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -254,3 +259,33 @@ def test_killed_and_started_again_stops_at_the_same_base(
 def test_the_wanted_width_is_checked(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", str(config), "--until-width", "0"]) == 2
     assert "expected until_width > 0" in capsys.readouterr().err
+
+
+# --- the quick search -------------------------------------------------------------------------
+
+
+def test_by_default_the_search_is_quick_and_states_its_precision(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """README's question, for independent counts; progress is printed without a terminal too."""
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_LINES", 0.5)
+    assert run(["plan", *ASSUMED, "--width", "1", "--workers", "1", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    chosen = found["recommended"]
+    assert found["quick"]
+    assert chosen["probability"] >= 0.8
+    assert chosen["simulations"] <= 20
+    assert 0.02 < chosen["standard_error"] < 0.15
+    assert f"{chosen['simulations']} simulated audits" in found["what_helps"][0]
+    assert f"standard error {chosen['standard_error']:.2f}" in found["what_helps"][0]
+    assert "--thorough" in found["what_helps"][0]
+    assert re.search(r"simulated audits: \d+ done after \d+ s\n", err)
+    assert "first answer: " in err
+
+
+def test_simulations_or_thorough_make_it_thorough(capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--most-bases", "5", "--most-challenges", "20", "--workers", "1", "--json"]
+    for option, quick in (([], True), (["--simulations", "20"], False), (["--thorough"], False)):
+        assert run(["plan", *ASSUMED, "--width", "4.5", *size, *option]) == 0
+        assert json.loads(capsys.readouterr().out)["quick"] is quick

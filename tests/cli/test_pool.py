@@ -245,7 +245,7 @@ def test_wrong_files(words: str, config: Path, capsys: pytest.CaptureFixture[str
 
 CALLS = {
     "--until-width and --until-proven are for many models": ("audit", "{config}", "--until-width", "1"),
-    "what canaries and pools prove holds for one look": ("audit", "{config}", "--until-proven"),
+    "canaries and pools are valid for one planned analysis": ("audit", "{config}", "--until-proven"),
     "--statistic is for many models; on a pool the method decides": (
         "attack", "{store}", "--statistic", "logit",
     ),

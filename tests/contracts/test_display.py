@@ -75,8 +75,8 @@ def _counts() -> em.AttackCounts:
 def _scores() -> em.Scores:
     rng = np.random.default_rng(1)
     return em.Scores(
-        without=rng.normal(size=(3, 40)),
-        with_point=rng.normal(1.0, size=(3, 40)),
+        without=list(rng.normal(size=(3, 40))),
+        with_point=list(rng.normal(1.0, size=(3, 40))),
         names=[HOSTILE, "second", "$third$"],
     )
 
@@ -89,6 +89,11 @@ def _posterior() -> Any:
 @cache
 def _profile() -> em.ProfilePosterior:
     return SETTINGS.estimate(_scores(), SIMPLE)
+
+
+@cache
+def _curve() -> em.DeltaCurve:
+    return em.estimate_curve(_counts(), em.AuditModel(delta=0.0), [0.0, 1e-3, 1e-2])
 
 
 def _losses() -> em.Losses:
@@ -181,9 +186,9 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "Canaries": lambda: em.Canaries.draw(_population(), count=20, rng=np.random.default_rng(1)),
     "Comparison": lambda: em.compare_counts(_counts(), delta=0.01),
     "Comparison of scores": lambda: em.compare_scores(_scores(), delta=0.01),
-    "CurveVerdict": lambda: em.judge_curve(EXAMPLES["DeltaCurve"](), 1.0),  # type: ignore[arg-type]
+    "CurveVerdict": lambda: em.judge_curve(_curve(), 1.0),
     "Dataset": lambda: _population().take(np.arange(5)),
-    "DeltaCurve": lambda: em.estimate_curve(_counts(), em.AuditModel(delta=0.0), [0.0, 1e-3, 1e-2]),
+    "DeltaCurve": _curve,
     "ErrorCurves": lambda: EXAMPLES["AttackResult"]().sweep(),  # type: ignore[attr-defined]
     "GridPosterior": _posterior,
     "Influence": lambda: em.leave_one_out(_posterior()),

@@ -43,7 +43,7 @@ class OverDispersed:
     weight: float = 200.0
     name: str = "over-dispersed"
     parameters: tuple[str, ...] = ()
-    words: tuple[str, ...] = ("Counts vary more than binomial ones.",)
+    description: tuple[str, ...] = ("Counts vary more than binomial ones.",)
     bounded: bool = True
     independent: bool = True
 
@@ -204,6 +204,6 @@ def test_the_toy_is_estimated_like_the_others() -> None:
 def test_what_is_not_registered_is_refused() -> None:
     model = em.AuditModel(delta=0.02, likelihood=OverDispersed())
     with pytest.raises(
-        InputError, match="knows the likelihoods binomial, correlated-published, correlated"
+        InputError, match=r"known to the exact engine \(binomial, correlated-published, correlated"
     ):
         em.estimate(COUNTS, model)

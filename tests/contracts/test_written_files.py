@@ -97,9 +97,9 @@ KINDS = {
 def test_what_is_written_is_read_back(
     kind: tuple[str, str], tmp_path_factory: pytest.TempPathFactory, names: list[str], numbers: Any
 ) -> None:
-    cls, make = KINDS[kind]
+    cls: Any = KINDS[kind][0]
     path = tmp_path_factory.mktemp("files") / f"x{kind[1]}"
-    held: Any = make(names, numbers)
+    held: Any = KINDS[kind][1](names, numbers)
     held.write(path)
     assert cls.read(path) == held
 
@@ -118,7 +118,7 @@ def test_other_endings_are_refused(kind: tuple[str, str], ending: str, tmp_path:
 
 def _plain(kind: str) -> Any:
     member = _sides(["a", "b"])
-    made = {
+    made: dict[str, Any] = {
         "counts": lambda: em.AttackCounts(
             false_positives=[1], trials_h0=5, false_negatives=[1], trials_h1=5
         ),

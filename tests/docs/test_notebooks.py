@@ -73,7 +73,7 @@ def test_these_are_the_notebooks() -> None:
 def test_they_are_committed_executed_and_plain(name: str) -> None:
     sys.path.insert(0, str(SCRIPT.parent))
     try:
-        from make_notebooks import dumps, plain  # type: ignore[import-not-found]
+        from make_notebooks import dumps, plain
     finally:
         sys.path.pop(0)
     path = FOLDER / f"{name}.ipynb"
@@ -133,7 +133,7 @@ def test_measure_shows_progress_in_a_kernel(tmp_path: Path) -> None:
         "train(on_progress='none').only.plot()",
         "import sys; assert 'matplotlib.pyplot' not in sys.modules",
     ]
-    cells = [
+    cells: list[dict[str, Any]] = [
         {
             "cell_type": "code",
             "metadata": {},

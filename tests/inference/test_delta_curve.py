@@ -190,7 +190,7 @@ def test_refusals(curve: DeltaCurve) -> None:
         checked_deltas([0.1, 1.0])
     with pytest.raises(InputError, match="prior of epsilon"):
         em.estimate_curve(EXAMPLE, replace(BINOMIAL, epsilon=em.Fixed(value=1.0)), [0.1])
-    with pytest.raises(InputError, match="exact engine"):
+    with pytest.raises(InputError, match="expected ExactSettings"):
         em.estimate_curve(EXAMPLE, BINOMIAL, [0.1], em.McmcSettings())
 
 

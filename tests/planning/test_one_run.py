@@ -21,8 +21,9 @@ from epsilometer.planning.one_run_wording import (
     designs_csv,
     help_sentences,
     recommendation,
-    table,
+    table_rows,
 )
+from epsilometer.report.text import table_lines
 
 DELTA = 1e-5
 GAUSSIAN = em.ProfileModel(
@@ -216,8 +217,8 @@ def test_the_plan_in_words(plan: em.OneRunPlan) -> None:
     assert said.startswith(f"Take {plan.recommended.canaries:,} canaries in 2 training runs")
     assert "Canaries of one run interfere" in said
     assert "of 20,000 records" in said
-    assert "lets it refute the claim of 3" in said
-    lines = table(plan).splitlines()
+    assert "refutes the claim of 3" in said
+    lines = table_lines(table_rows(plan))
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 1
     values = json.loads(json.dumps(described(plan), allow_nan=False))
@@ -255,8 +256,8 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
     )
     assert found.recommended is None
     assert recommendation(found).startswith("No number of canaries up to 40,000 reaches")
-    assert found.told_width is not None
-    assert found.told_width < 0.5 * found.designs[-1].median_width
+    assert found.known_strength_width is not None
+    assert found.known_strength_width < 0.5 * found.designs[-1].median_width
     assert any("Were the strength told" in sentence for sentence in help_sentences(found))
 
 

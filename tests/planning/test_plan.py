@@ -29,9 +29,10 @@ from epsilometer.planning.wording import (
     designs_csv,
     help_sentences,
     recommendation,
-    table,
+    table_rows,
 )
 from epsilometer.report.figures.plan import draw_plan
+from epsilometer.report.text import table_lines
 
 MODEL = em.AuditModel(delta=1e-3)
 ASSUMED = em.AssumedScenario(epsilon=2.0, strength=0.5)
@@ -158,7 +159,7 @@ def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> No
     said = recommendation(plan)
     assert said.startswith(f"Take {plan.recommended.bases} challenge bases with")
     assert any("floor" in sentence or "error rate" in sentence for sentence in help_sentences(plan))
-    lines = table(plan).splitlines()
+    lines = table_lines(table_rows(plan))
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 1
     assert json.loads(json.dumps(described(plan), allow_nan=False))["seed"] == 1
@@ -184,7 +185,7 @@ def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
     assert plan.recommended is None
     assert "No audit within the limits" in recommendation(plan)
     assert any("no number of challenges reaches a width of 0.2" in s for s in help_sentences(plan))
-    assert max(map(len, table(plan).splitlines())) <= 80
+    assert max(map(len, table_lines(table_rows(plan)))) <= 80
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
@@ -210,7 +211,7 @@ def test_a_claim_far_below_the_truth_is_refuted() -> None:
     assert found.fail_share == found.probability >= 0.8
     assert found.pass_share == 0
     assert found.models == 2 * 8 * found.bases * found.challenges
-    assert max(map(len, table(plan).splitlines())) <= 80
+    assert max(map(len, table_lines(table_rows(plan)))) <= 80
 
 
 def test_costs_are_those_of_the_measuring_designs() -> None:
@@ -355,3 +356,59 @@ def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
     ):
         with pytest.raises(em.InputError, match="expected"):
             make()
+
+
+# --- the quick search -------------------------------------------------------------------------
+
+
+def test_a_quick_search_keeps_within_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot afford an answer says so, and does not say that there is none."""
+    from epsilometer.planning import plan as plans
+    from epsilometer.planning.wording import recommendation
+
+    counted: list[int] = []
+    monkeypatch.setattr(plans, "QUICK_WORK", 10)
+    found = em.plan_audit(
+        MODEL,
+        em.AssumedScenario(epsilon=2.0, strength=0.5),
+        em.IntervalWidth(at_most=0.2),
+        most_bases=20,
+        most_challenges=100,
+        quick=True,
+        on_progress=counted.append,
+    )
+    assert found.recommended is None
+    assert found.quick
+    assert not found.complete
+    assert "quick search" in recommendation(found)
+    assert "--thorough" in recommendation(found)
+    assert "No audit within the limits" not in recommendation(found)
+    assert sum(design.simulations for design in found.designs) <= 8
+
+
+def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
+    plans = [
+        em.plan_audit(
+            MODEL,
+            em.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.IntervalWidth(at_most=3.0),
+            most_bases=10,
+            most_challenges=100,
+            quick=True,
+            workers=workers,
+        )
+        for workers in (1, 2)
+    ]
+    assert plans[0].recommended is not None
+    assert plans[0].designs == plans[1].designs
+    assert plans[0].stronger is None
+
+
+def test_the_old_name_of_alternatives_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="surroundings is deprecated"):
+        em.plan_audit(
+            MODEL,
+            em.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.IntervalWidth(at_most=9.0),
+            surroundings=False,  # type: ignore[call-arg]
+        )

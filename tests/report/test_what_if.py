@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -196,6 +197,27 @@ def test_equals_python(browser: Browser, name: str) -> None:
     finally:
         page.close()
     assert differences(result, settings, answers, data["scale"]["value"]) == []
+
+
+@pytest.mark.parametrize("name", ["prior matters", "one base"])
+def test_slider_of_the_prior_ends_where_a_fresh_estimate_still_agrees(name: str) -> None:
+    """Beyond it, likelihoods of larger epsilons would be missing, and the upper end be too low."""
+    result = result_named(name)
+    assert isinstance(result, ProfileResult)
+    widest = data_of(name)["scale"]["factors"][1]
+    assert 1 < widest < 4
+
+    def upper_ends(factor: float) -> tuple[float, float]:
+        prior = result.model.epsilon.rescaled(factor)
+        fresh = em.estimate(result.scores, replace(result.model, epsilon=prior))
+        both = result.posterior.with_prior(prior), fresh
+        kept, again = (float(each.quantile("epsilon", 0.95)) for each in both)
+        return kept, again
+
+    kept, fresh = upper_ends(widest)
+    assert kept == pytest.approx(fresh, rel=0.02)  # each is within 0.01 of the limit
+    kept, fresh = upper_ends(4 * widest)
+    assert kept < 0.9 * fresh
 
 
 def differences_with(browser: Browser, name: str, change: Callable[[str], str]) -> list[str]:

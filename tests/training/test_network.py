@@ -564,10 +564,10 @@ def test_a_vector_of_another_length_is_refused(change: int) -> None:
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (None, "whole numbers as labels"),
-        (["a", "b", "c"], "whole numbers as labels"),
-        ([0.0, 1.0, 2.0], "whole numbers as labels"),
-        ([True, False, True], "whole numbers as labels"),
+        (None, "needs integer labels"),
+        (["a", "b", "c"], "needs integer labels"),
+        ([0.0, 1.0, 2.0], "needs integer labels"),
+        ([True, False, True], "needs integer labels"),
         ([0, 1, 3], r"from 0 to 2 as labels \(classes=3\), got 3"),
         ([0, -1, 2], r"from 0 to 2 as labels \(classes=3\), got -1"),
         ([0, 1], r"3 records and labels of shape \(2,\)"),

@@ -54,7 +54,7 @@ def test_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> N
     alone = [losses(algorithm, algorithm.train(data(), stream(number))) for number in range(6)]
     assert trained_by_threads(algorithm) == alone
     # Without taking turns, they draw from each other's streams.
-    monkeypatch.setattr(torch_modules, "_in_turn", contextlib.nullcontext())
+    monkeypatch.setattr(torch_modules, "_lock", contextlib.nullcontext())
     assert trained_by_threads(algorithm) != alone
 
 
@@ -244,5 +244,5 @@ def test_errors_that_show_in_training(settings: dict[str, Any], words: str) -> N
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.fit)
-    with pytest.raises(InputError, match=r"needs torch: pip install 'epsilometer\[torch\]'"):
+    with pytest.raises(InputError, match=r"needs torch: pip install 'opacus.*' 'torch"):
         algorithm.train(data(), stream())

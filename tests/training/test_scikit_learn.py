@@ -308,7 +308,7 @@ def test_the_source_of_a_custom_estimator_is_in_the_identity() -> None:
         (3, "expected a scikit-learn estimator, got 3"),
         (LogisticRegression, "expected a scikit-learn estimator, got <class"),
         (StandardScaler(), "expected a classifier or a regressor, got a StandardScaler"),
-        (LinearSVC(), "predict_proba, .* got a LinearSVC with these settings; Calibrated"),
+        (LinearSVC(), "predict_proba, .* got a LinearSVC with these settings; wrap it in Calibrated"),
         (SVC(), "predict_proba, .* got a SVC"),
         (make_pipeline(SGDClassifier()), "predict_proba, .* got a Pipeline"),
     ],
@@ -320,12 +320,12 @@ def test_unsupported_estimators(estimator: Any, words: str) -> None:
 
 def test_without_labels() -> None:
     algorithm = em.ScikitLearn(estimator=LogisticRegression())
-    with pytest.raises(InputError, match="needs labels; this population has none"):
+    with pytest.raises(InputError, match="needs labels, but this population has none"):
         algorithm.train(em.Dataset(features=np.zeros((3, 2))), stream())
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match=r"pip install 'epsilometer\[sklearn\]'"):
+    with pytest.raises(InputError, match="needs scikit-learn: pip install 'scikit-learn"):
         em.ScikitLearn(estimator=LogisticRegression())

@@ -1,4 +1,4 @@
-"""Models in the words of options and configurations: binomial, scattered, a scale, a fixed value."""
+"""Models from the words of options and configurations: binomial, scattered, a scale, a fixed value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIKELIHOOD_KINDS: dict[str, Any] = {kind().name: kind for kind in LIKELIHOODS.va
 DEPENDENCE_KINDS: dict[str, Any] = {kind().name: kind for kind in dependences.DEPENDENCES.values()}
 
 INDEPENDENT, CORRELATED = IndependentBinomial().name, "correlated"
-"""Likelihoods, by their option's names, for decisions that share no models and for those that do."""
+"""Names of the likelihoods for decisions without and with shared models."""
 
 FIELDS = {
     "epsilon_prior_scale": "epsilon",
@@ -33,20 +33,20 @@ FIELDS = {
     "spread": "dependence",
     "spread_prior_scale": "dependence",
 }
-"""The field of a model that a word of the options is about, where they have not one name."""
+"""The field of a model that an option sets, where their names differ."""
 
 
 def likelihood_for(*batches: AttackCounts) -> str:
-    """The likelihood that counts want, by what they say of how they were measured.
+    """The likelihood for counts, by the design that measured them.
 
     Correlated if some of them are of cross-fed models; binomial otherwise, and for groups, whose
-    dependence is a part of the model already.
+    dependence is already part of the model.
     """
     designs = {each.measured.design for each in batches if each.measured is not None}
     if len(designs) > 1:
         raise InputError(
             f"expected counts of one design, got {' and '.join(d for d in DESIGNS if d in designs)}: "
-            "say by --likelihood which is to be assumed for all of them."
+            "choose the likelihood for all of them with --likelihood."
         )
     if any(each.dependent for each in batches):
         return INDEPENDENT
@@ -54,10 +54,10 @@ def likelihood_for(*batches: AttackCounts) -> str:
     return CORRELATED if shared else INDEPENDENT
 
 
-def said_otherwise(own: Any, made: Any, said: Iterable[str]) -> Any:
-    """A model with what was said, in the words of the options, taken from another one."""
-    parts = {FIELDS.get(name, name) for name in said}
-    return replace(own, **{part: getattr(made, part) for part in sorted(parts)})
+def with_changes(own: Any, other: Any, changed: Iterable[str]) -> Any:
+    """A model with the settings of the given options taken from another one."""
+    parts = {FIELDS.get(name, name) for name in changed}
+    return replace(own, **{part: getattr(other, part) for part in sorted(parts)})
 
 
 def model_of(
@@ -68,7 +68,7 @@ def model_of(
     epsilon_prior_scale: float | None = None,
     dependence: Dependence | None = None,
 ) -> AuditModel:
-    """The model that such words describe; what is None is as the model has it by default."""
+    """The published model with these settings; None is the default of the model."""
     kind = _validate.one_of("likelihood", likelihood or INDEPENDENT, LIKELIHOOD_KINDS)
     if strength is not None:
         _validate.unit_interval("strength", strength)
@@ -90,7 +90,7 @@ def profile_of(
     strength: float | None = None,
     epsilon_prior_scale: float | None = None,
 ) -> ProfileModel:
-    """The whole-curve model that such words describe; what is None is as it has it by default."""
+    """The whole-curve model with these settings; None is the default of the model."""
     scale = DEFAULT_EPSILON_SCALE if epsilon_prior_scale is None else epsilon_prior_scale
     return ProfileModel(
         delta=delta,
@@ -102,7 +102,7 @@ def profile_of(
 
 
 def profile_in_words(model: ProfileModel) -> dict[str, str | float | None]:
-    """A whole-curve model in the words of the options; what no option can say is None."""
+    """The options that give a whole-curve model; None for settings without an option."""
     names = {family.name for family in model.families}
     family = AVERAGE if names == set(FAMILIES) else next(iter(names))
     return {
@@ -121,7 +121,7 @@ def dependence_of(
     spread: float | None = None,
     spread_prior_scale: float | None = None,
 ) -> Dependence:
-    """The dependence that such words describe; what does not go together is refused by its option."""
+    """The dependence with these settings; options that cannot be combined are refused."""
     chosen = _validate.one_of("dependence", dependence or ScatteredMembers().name, DEPENDENCE_KINDS)
     how = _validate.one_of("scatter", scatter or "normal", dependences.SCATTERS)
     kind = DEPENDENCE_KINDS[chosen]
@@ -132,10 +132,10 @@ def dependence_of(
         ("--spread-prior-scale", spread_prior_scale, "spread"),
     ):
         if value is not None and part not in parts:
-            raise InputError(f"{option} does not go with --dependence {chosen}.")
+            raise InputError(f"{option} cannot be combined with --dependence {chosen}.")
     if spread is not None and spread_prior_scale is not None:
         raise InputError(
-            "--spread holds the spread fixed; --spread-prior-scale does not go with it."
+            "--spread fixes the spread; it cannot be combined with --spread-prior-scale."
         )
     scale = dependences.DEFAULT_SPREAD.scale if spread_prior_scale is None else spread_prior_scale
     made = {
@@ -149,7 +149,7 @@ def dependence_of(
 
 
 def in_words(model: AuditModel) -> dict[str, str | float | None]:
-    """A model in the words of the options; what no option can say is None."""
+    """The options that give a model; None for settings without an option."""
     dependence, spread = model.dependence, model.dependence.spread
     return {
         "delta": model.delta,

@@ -1,4 +1,4 @@
-"""What attacks are compared on: a store, an audit's configuration, or a file of losses."""
+"""Input of attack comparisons: a store, the configuration of an audit, or a file of losses."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ JUDGED, RANDOM, LEAKIEST = "judged", "random", "leakiest in the first stage"
 """Sets of points."""
 
 OWN = f"{LikelihoodRatio().name}, {DEFAULT_STATISTIC}"
-"""How losses of many models are attacked unless somebody says otherwise."""
+"""Default attack on losses of many models."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attacked:
-    """Losses with the design that measured them, and what its audit says of delta and claim."""
+    """Losses, the design that measured them, and the delta and claim of the audit."""
 
     label: str
     losses: Any
@@ -52,7 +52,7 @@ class Attacked:
         return isinstance(self.losses, PoolLosses)
 
     def judging(self, *, first_stage: int | None, points: int | None) -> Attacked:
-        """The same with other numbers of teachers or points, where said."""
+        """The same with other numbers of first-stage models or points, where given."""
         if first_stage is None and points is None:
             return self
         if not self.pool:
@@ -61,11 +61,11 @@ class Attacked:
         return replace(self, design=design)
 
     def point_sets(self) -> dict[str, IntArray]:
-        """Points of a pool that are compared: those judged, then random and leakiest ones."""
+        """Sets of points of a pool: the evaluated ones, random ones and the leakiest ones."""
         judged = self.design.judged_points(self.losses)
         count = len(judged)
         sets = {JUDGED: judged}
-        # The pool is in random order behind the points that were chosen.
+        # The pool is in random order after the selected points.
         behind = np.arange(count, min(2 * count, self.losses.challenges))
         if len(behind) == count:
             sets[RANDOM] = behind
@@ -75,7 +75,7 @@ class Attacked:
         return sets
 
     def model_attacks(self) -> dict[str, tuple[AttackResult, Scores]]:
-        """Attacks on many models by name: every rule on every statistic, and the scores it looks at."""
+        """Attacks on many models by name: every rule on every statistic, with its scores."""
         assert isinstance(self.losses, Losses)
         found = {}
         for statistic in STATISTICS.values():
@@ -91,7 +91,7 @@ class Attacked:
 def replace_judging(
     design: MeasurePool, *, first_stage: int | None, points: int | None
 ) -> MeasurePool:
-    """A design of a pool with other numbers of teachers or judged points, where said."""
+    """A pool design with other numbers of first-stage models or evaluated points, where given."""
     return MeasurePool(
         models=design.models_trained,
         share=design.share,
@@ -113,11 +113,11 @@ def read_attacked(
     settings = read_audit(path, on_message=say)
     if not settings.store.is_file():
         raise InputError(
-            f"{path.name}: its store {settings.store.name} is not there yet: run the audit first."
+            f"{path.name}: its store {settings.store.name} does not exist yet: run the audit first."
         )
     plan = settings.plan
     with SqliteStore(settings.store, read_only=True) as store:
-        # What was measured stays, whatever became of code.
+        # Measured losses remain valid if the code has changed.
         store.check(plan, accept_changed_code=True)
         sizes = store.sizes()
         losses: Any = store.measured(sizes, choose_variant(sizes.variants, variant))

@@ -66,7 +66,7 @@ def by_training(
 
 
 def promised(promises: algorithms.Claims, delta: float) -> float:
-    """What is promised at a delta; infinite if nothing."""
+    """The claimed epsilon at a delta; infinite if there is none."""
     place = "[algorithm] claimed_epsilon"
     failure = f"{place}: cannot be called with delta"
     epsilon = loading.run_user_code(failure, promises.claimed_epsilon, delta=delta)

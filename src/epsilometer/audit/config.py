@@ -69,7 +69,7 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is doubtful about the configuration itself, in sentences."""
+        """Warnings about the configuration."""
         table = self.file.audit
         records = table.dataset_size or round((table.pool_size or 1) * table.share)
         if self.delta < 1 / records:
@@ -80,7 +80,7 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
         )
 
     def claimed_at(self, delta: float) -> float:
-        """What is claimed at another delta: the algorithm's own promise there, or the same."""
+        """The claim at another delta: that of the algorithm there, or the same epsilon."""
         if self.claim is None:
             return math.inf
         if self.claim.source == "algorithm":
@@ -117,14 +117,14 @@ def read_audit(
     on_message: Say = _files.warn,
     train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
-    """Read and check a configuration; everything wrong with it is named with its place.
+    """Read and validate a configuration; errors name their place.
 
     Parameters
     ----------
     path
         A TOML file; the code that it names is imported.
     folder
-        Where relative paths and modules start; the folder of the file unless given.
+        Where relative paths and modules start; default: the folder of the file.
     estimate
         Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
     on_message
@@ -187,10 +187,10 @@ def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | N
         text = str(error)
         raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
     except loading.RAISED as error:
-        # Canaries and challenge points are made while a plan is: by somebody's own function.
-        said = f"{type(error).__name__}: {error}"
+        # Custom functions for canaries and challenge points run while the plan is made.
+        text = f"{type(error).__name__}: {error}"
         key = "canary_kind" if design.canaries else "challenge"
-        raise InputError(f"[audit] {key}: {getattr(file.audit, key)} failed ({said}).") from None
+        raise InputError(f"[audit] {key}: {getattr(file.audit, key)} failed ({text}).") from None
     return AuditConfig(
         file=file,
         plan=plan,
@@ -232,7 +232,7 @@ def _profile(table: EstimateTable, design: Design, algorithm: Any) -> ProfileMod
     )
     if chosen or not isinstance(design, MeasureOneRun) or not design.in_gradients:
         return found
-    # What canaries in gradients look like is known: the algorithm says it.
+    # The algorithm defines the kind of gradient canaries.
     known: ProfileModel = algorithm.canary_model(table.delta)
     return replace(
         known,

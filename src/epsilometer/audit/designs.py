@@ -49,9 +49,9 @@ PILOTS = 6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pilot:
-    """A first stage beside an audit: models on random halves that choose its challenge points.
+    """A first stage of an audit: models on random halves that select its challenge points.
 
-    They have seeds and a store of their own, and judge nothing.
+    They have their own seeds and store, and are not used in the estimate.
     """
 
     plan: Plan
@@ -222,7 +222,7 @@ def kind_of(
     records = pilot.plan.dataset_size or 0
     if table.challenge_bases > records:
         raise InputError(
-            f"expected at most {records} challenge bases, the records that the pilot looks at, got "
+            f"expected at most {records} challenge bases, the number of records in the pilot, got "
             f"challenge_bases={table.challenge_bases}."
         )
     ranking = pilot.ranking()
@@ -258,5 +258,5 @@ def pilot_of(file: AuditFile, population: Population, algorithm: Any, store: Pat
         # Other streams than those of the models that judge.
         seed=int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1)),
     )
-    beside = store.with_name(f"{store.stem}-pilot{store.suffix}")
-    return Pilot(plan=plan, store=beside, execution=file.execution)
+    own_store = store.with_name(f"{store.stem}-pilot{store.suffix}")
+    return Pilot(plan=plan, store=own_store, execution=file.execution)

@@ -40,7 +40,7 @@ RAISED = (
 def load_object(spec: str, *, folder: Path, place: str) -> Any:
     """The object that ``my_training:algorithm`` names; modules in ``folder`` can be imported.
 
-    ``place`` stands for where the name was given, in error messages.
+    ``place`` is where the name was given, for error messages.
     """
     if not _OBJECT.fullmatch(spec):
         raise InputError(f"{place}: expected module:attribute, got {spec!r}.")
@@ -100,7 +100,7 @@ def _send_code_from(folder: Path) -> None:
     home = folder.resolve()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        # PyTorch has modules whose file is a bare name that is nowhere.
+        # PyTorch has modules whose file does not exist.
         if not file or not Path(file).is_file():
             continue
         path = Path(file).resolve()

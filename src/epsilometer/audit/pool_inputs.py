@@ -1,4 +1,4 @@
-"""Files with losses of a pool: how they are known, and how they are judged."""
+"""Files with losses of a pool: how they are recognised, and their default design."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from epsilometer.measurement.designs import Design
 
 POOL_COLUMNS = frozenset({"point", "model"})
-"""Columns by which losses of a pool are known."""
+"""Columns that identify losses of a pool."""
 
 LONGEST_HEADER = 10_000
 
@@ -31,7 +31,7 @@ def is_pool(path: Path) -> bool:
 
 
 def pool_design_for(losses: PoolLosses) -> Design:
-    """A pool as somebody brings it: half of the models teach and choose 100 points, the others judge."""
+    """The default design: half of the models train the attack and select 100 points, the rest judge."""
     from epsilometer.measurement.pool import LEAST_PILOT, MeasurePool
 
     enough = losses.models >= 2 * LEAST_PILOT

@@ -1,7 +1,7 @@
-"""Results that `estimate --output` and `audit --output` wrote: a posterior, and what its summary says.
+"""Results written by `estimate --output` and `audit --output`: a posterior and its summary.
 
-Every command that is given a result reads it here, so that one folder has one claim and one verdict.
-Files are untrusted: the summary is checked, against the posterior too.
+Every command reads results here, so a folder has the same claim and verdict everywhere.  Files are
+untrusted: the summary is validated, and compared with the posterior.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
 CANARIES, POINTS = "canaries.csv", "points.csv"
-"""Files of a result that commands read."""
+"""Files of a result."""
 
 WHOLE_CURVE, PUBLISHED_MODEL = "profile", "published"
-"""The two kinds of posteriors; the first is also what its engine is called."""
+"""The two kinds of posteriors; the first is also the name of its engine."""
 
 SAME = 1e-6
-"""Relative difference of two medians of one posterior: JSON keeps every digit, versions may not."""
+"""Tolerated relative difference of two medians of one posterior, computed by different versions."""
 
 MOST_NAMED = 8
-"""Variants of an audit that an error names."""
+"""Most variants of an audit that an error lists."""
 
 
 class RecordedClaim(NamedTuple):
-    """The claim that a result was judged by, and who made it, if that is known."""
+    """The claim that was judged, and its source, if known."""
 
     epsilon: float
     source: str | None
@@ -43,16 +43,16 @@ class RecordedClaim(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recorded:
-    """A result that was written: its posterior, and what is known beside it.
+    """A written result: its posterior and its summary.
 
     Attributes
     ----------
     path
         The folder, or the file of the posterior alone.
     posterior
-        What answers.
+        The posterior of the result.
     known
-        What the summary says, checked; empty without one.
+        The validated summary; empty without one.
     """
 
     path: Path
@@ -61,7 +61,7 @@ class Recorded:
 
     @property
     def kind(self) -> str:
-        """Of which model the posterior is."""
+        """The model of the posterior."""
         whole = self.posterior.provenance.engine == WHOLE_CURVE
         return WHOLE_CURVE if whole else PUBLISHED_MODEL
 
@@ -72,14 +72,14 @@ class Recorded:
 
     @property
     def delta(self) -> float:
-        """The delta that the posterior is about."""
+        """The delta of the posterior."""
         return float(self.posterior.model.delta)
 
     @property
     def claim(self) -> RecordedClaim | None:
-        """What was judged."""
-        said = self.known.get("claim")
-        return None if said is None else RecordedClaim(said["epsilon"], said.get("source"))
+        """The judged claim, if any."""
+        claim = self.known.get("claim")
+        return None if claim is None else RecordedClaim(claim["epsilon"], claim.get("source"))
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -89,18 +89,18 @@ class Recorded:
 
     @property
     def level(self) -> float | None:
-        """Probability of the intervals that were shown."""
+        """Probability of the credible intervals."""
         found: float | None = self.known.get("epsilon", {}).get("level")
         return found
 
     @property
     def losses(self) -> Path | None:
-        """The file of losses that an audit left beside the posterior."""
+        """The file of losses that an audit wrote next to the posterior."""
         return losses_in(self.path)
 
     @cached_property
     def published(self) -> Any:
-        """The published model's posterior that `audit` wrote beside the other; None without one."""
+        """The posterior of the published model that `audit` wrote too; None without one."""
         path = self.path / PUBLISHED
         return _load(path) if self.path.is_dir() and path.exists() else None
 
@@ -114,7 +114,7 @@ class Recorded:
 
     @cached_property
     def origin(self) -> Origin:
-        """What the summary says of where scores and counts came from."""
+        """The origin of scores and counts, from the summary."""
         from epsilometer.inference.result import Origin
 
         counted = self.of_kind(PUBLISHED_MODEL)
@@ -158,7 +158,7 @@ def is_result(path: Path) -> bool:
 
 
 def losses_in(folder: Path) -> Path | None:
-    """The losses that an audit left in its folder, if any."""
+    """The losses in the folder of an audit, if any."""
     path = folder / LOSSES
     return path if folder.is_dir() and path.exists() else None
 
@@ -180,7 +180,7 @@ def open_result(path: Path) -> Recorded:
         if abs(known["epsilon"]["median"] - own) > SAME * max(1.0, own):
             raise InputError(
                 f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
-                f"{known['epsilon']['median']:g} against {own:g}); write the result anew, or give the "
+                f"{known['epsilon']['median']:g} against {own:g}); write the result again, or give the "
                 f"file {POSTERIOR} itself."
             )
     return replace(found, known=known)
@@ -195,7 +195,7 @@ def refuse_several(folder: Path) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
-    """What a result's summary says beside its posterior; empty without one."""
+    """The validated summary of a result; empty without one."""
     path = folder / SUMMARY
     if not path.exists():
         return {}
@@ -218,10 +218,10 @@ def _load(path: Path) -> Any:
 
 
 def _model() -> Any:
-    """What is read of a summary; everything else in it is left alone."""
+    """The fields that are read from a summary; others are ignored."""
     from pydantic import BaseModel, ConfigDict, Field
 
-    # Longer than what is written here, and short enough for a page: these may be anybody's files.
+    # Longer than what Epsilometer writes, but short enough for a page: files are untrusted.
     name, short, few = Field(max_length=500), Field(max_length=200), Field(max_length=100)
 
     class Part(BaseModel):

@@ -1,8 +1,7 @@
-"""When an audit that stops by itself looks, what it waits for, and what it says of its end.
+"""Audits that stop by themselves: their goals, their interim analyses, and the description of the end.
 
-The order of bases and the sizes at which it looks are fixed by the configuration, and every model has a
-stream of its own, so an audit that was ended and started again looks at the same numbers and stops at
-the same base.
+The configuration fixes the order of bases and the sizes of the interim analyses, and every model has its
+own random stream, so an audit that is interrupted and continued stops at the same base.
 """
 
 from __future__ import annotations
@@ -17,48 +16,48 @@ from epsilometer.proofs.proof import prove
 
 
 class Answer(Protocol):
-    """What a width is taken of."""
+    """A posterior."""
 
     @property
     def trustworthy(self) -> bool: ...
     def credible_interval(self, parameter: str, level: float) -> tuple[float, float]: ...
 
 
-class Look(NamedTuple):
-    """What was seen after so many bases: the width of the interval, or the e-value."""
+class InterimAnalysis(NamedTuple):
+    """The width of the interval, or the e-value, after a number of bases."""
 
     bases: int
-    seen: float
+    value: float
     reached: bool
 
 
 class Goal(Protocol):
-    """What an audit waits for."""
+    """The goal of an audit."""
 
     @property
-    def first_look(self) -> int:
-        """Bases before the first look."""
+    def first_size(self) -> int:
+        """Number of bases at the first interim analysis."""
 
-    def look(
+    def analyse(
         self,
         bases: int,
         scores: Callable[[], Sequence[Scores]],
         answers: Callable[[], Sequence[Answer]],
-    ) -> Look:
-        """Look at all variants, from their scores or their posteriors."""
+    ) -> InterimAnalysis:
+        """Analyse all variants, from their scores or their posteriors."""
 
-    def progress(self, look: Look) -> str:
-        """What was seen, in a few words."""
+    def progress(self, now: InterimAnalysis) -> str:
+        """The state in a few words."""
 
-    def seen(self, last: Look) -> str:
-        """What the last look saw, reached or not, in a clause."""
+    def outcome(self, last: InterimAnalysis) -> str:
+        """The last analysis, whether or not the goal is reached, in a clause."""
 
     @property
     def why_valid(self) -> str:
-        """Why looking often does no harm."""
+        """Why interim analyses do not invalidate the result."""
 
-    def described(self, looks: Sequence[Look]) -> dict[str, Any]:
-        """As plain values, for the summary."""
+    def described(self, analyses: Sequence[InterimAnalysis]) -> dict[str, Any]:
+        """Plain values for the summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,45 +67,44 @@ class UntilWidth:
     wanted: float
     level: float
 
-    # Of fewer bases the interval is hardly ever narrow, and then by chance.
-    first_look = 5
+    # With fewer bases the interval is hardly ever narrow, and then by chance.
+    first_size = 5
 
-    def look(
+    def analyse(
         self,
         bases: int,
         scores: Callable[[], Sequence[Scores]],
         answers: Callable[[], Sequence[Answer]],
-    ) -> Look:
+    ) -> InterimAnalysis:
         found = answers()
         ends = [each.credible_interval("epsilon", self.level) for each in found]
         width = max(high - low for low, high in ends)
-        # An interval that missed its accuracy is no reason to stop.
+        # An interval that did not reach its accuracy is no reason to stop.
         reached = width <= self.wanted and all(each.trustworthy for each in found)
-        return Look(bases, width, reached)
+        return InterimAnalysis(bases, width, reached)
 
-    def progress(self, look: Look) -> str:
-        return f"width {look.seen:.3g}, wanted {self.wanted:g}"
+    def progress(self, now: InterimAnalysis) -> str:
+        return f"width {now.value:.3g}, goal {self.wanted:g}"
 
-    def seen(self, last: Look) -> str:
+    def outcome(self, last: InterimAnalysis) -> str:
         interval = f"the {100 * self.level:g} % interval"
         if last.reached:
-            return f"{interval} is {last.seen:.3g} wide, at most {self.wanted:g} was wanted"
+            return f"{interval} is {last.value:.3g} wide (goal: at most {self.wanted:g})"
         return (
-            f"{interval} is still {last.seen:.3g} wide, more than the {self.wanted:g} wanted; "
-            "`epsilometer plan --pilot` tells how many more it would take"
+            f"{interval} is still {last.value:.3g} wide (goal: at most {self.wanted:g}); "
+            "`epsilometer plan --pilot` estimates how many more are needed"
         )
 
     why_valid = (
-        "A credible interval may be looked at as often as one likes: it states what the data say under "
-        "the model, and stopping adds nothing to that. The proof holds for all looks together; other "
-        "bounds would have to pay for each."
+        "Credible intervals are not affected by interim analyses, which depend on the data only. The "
+        "proof is anytime-valid; other bounds would need a correction for each analysis."
     )
 
-    def described(self, looks: Sequence[Look]) -> dict[str, Any]:
+    def described(self, analyses: Sequence[InterimAnalysis]) -> dict[str, Any]:
         return {
             "wanted_width": self.wanted,
             "level": self.level,
-            "looks": [{"bases": look.bases, "width": look.seen} for look in looks],
+            "looks": [{"bases": each.bases, "width": each.value} for each in analyses],
         }
 
 
@@ -118,67 +116,70 @@ class UntilProven:
     delta: float
     error: float
 
-    first_look = 1
+    first_size = 1
 
-    def look(
+    def analyse(
         self,
         bases: int,
         scores: Callable[[], Sequence[Scores]],
         answers: Callable[[], Sequence[Answer]],
-    ) -> Look:
+    ) -> InterimAnalysis:
         proofs = [
             prove(each, delta=self.delta, claim=self.claim, error=self.error) for each in scores()
         ]
         e_value = min(proof.e_value or 0.0 for proof in proofs)
-        # What holds for one look only is no reason to stop looking.
-        return Look(bases, e_value, all(proof.refuted and proof.any_time for proof in proofs))
+        # A proof that is valid for one planned analysis only is no reason to stop.
+        return InterimAnalysis(
+            bases, e_value, all(proof.refuted and proof.any_time for proof in proofs)
+        )
 
-    def progress(self, look: Look) -> str:
-        return f"e-value {look.seen:.3g} against the claim, refuted from {1 / self.error:g}"
+    def progress(self, now: InterimAnalysis) -> str:
+        return f"e-value {now.value:.3g} against the claim, refuted from {1 / self.error:g}"
 
-    def seen(self, last: Look) -> str:
+    def outcome(self, last: InterimAnalysis) -> str:
         return f"the claim of {self.claim:g} is {'' if last.reached else 'not '}refuted"
 
     @property
     def why_valid(self) -> str:
         return (
-            f"The proof errs with probability {100 * self.error:g} % at most, all looks together, "
-            "whenever one stops; the posterior may be looked at as often as one likes too."
+            f"The proof is anytime-valid: its error probability is at most {100 * self.error:g} % "
+            "whenever the audit stops. Interim analyses do not affect the posterior either."
         )
 
-    def described(self, looks: Sequence[Look]) -> dict[str, Any]:
+    def described(self, analyses: Sequence[InterimAnalysis]) -> dict[str, Any]:
         return {
             "claim": self.claim,
             "error": self.error,
-            "looks": [{"bases": look.bases, "e_value": look.seen} for look in looks],
+            "looks": [{"bases": each.bases, "e_value": each.value} for each in analyses],
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:
-    """How an audit came to its end."""
+    """The end of an audit."""
 
     goal: Goal
-    looks: tuple[Look, ...]
+    analyses: tuple[InterimAnalysis, ...]
     most_bases: int
 
     @property
     def sentence(self) -> str:
-        """How it ended, how often it was looked, and why that does no harm."""
-        last, goal = self.looks[-1], self.goal
-        times = "once" if len(self.looks) == 1 else f"{len(self.looks)} times"
-        end = f"All {last.bases:,} challenge bases were used and {goal.seen(last)}"
+        """How it ended, the number of interim analyses, and why they are valid."""
+        last, goal = self.analyses[-1], self.goal
+        count = len(self.analyses)
+        times = "once" if count == 1 else f"{count} times"
+        end = f"All {last.bases:,} challenge bases were used and {goal.outcome(last)}"
         if last.reached:
             end = (
                 f"Stopped after {last.bases:,} of {self.most_bases:,} challenge bases: "
-                f"{goal.seen(last)}"
+                f"{goal.outcome(last)}"
             )
-        return f"{end}. It was looked at {times}. {goal.why_valid}"
+        return f"{end}. The data were analysed {times}. {goal.why_valid}"
 
     def described(self) -> dict[str, Any]:
-        """As plain values, for the summary."""
-        last = self.looks[-1]
-        return self.goal.described(self.looks) | {
+        """Plain values for the summary."""
+        last = self.analyses[-1]
+        return self.goal.described(self.analyses) | {
             "reached": last.reached,
             "bases_used": last.bases,
             "most_bases": self.most_bases,
@@ -186,17 +187,17 @@ class Stopping:
         }
 
 
-def look_sizes(most: int, first: int = UntilWidth.first_look) -> Iterator[int]:
-    """Numbers of bases after which to look: about a quarter more each time, ``most`` the last.
+def interim_sizes(most: int, first: int = UntilWidth.first_size) -> Iterator[int]:
+    """Numbers of bases at interim analyses: about a quarter more each time, up to ``most``.
 
     Examples
     --------
-    >>> list(look_sizes(20))
+    >>> list(interim_sizes(20))
     [5, 7, 9, 12, 15, 19, 20]
     """
     size = min(first, most)
     while size < most:
         yield size
-        # A quarter more narrows the interval by about a tenth: fewer would hardly show.
+        # A quarter more narrows the interval by about a tenth; fewer would make no difference.
         size = max(size + 2, math.ceil(1.25 * size))
     yield most

@@ -71,7 +71,7 @@ class AuditTable(_Table):
 
 
 class AlgorithmTable(_Table):
-    """What is audited."""
+    """The table [audit]."""
 
     object: str
     options: dict[str, Any] = Field(default_factory=dict)
@@ -96,10 +96,10 @@ class AttackTable(_Table):
 
 
 class EstimateTable(_Table):
-    """What is assumed; delta has no default: a privacy parameter is never guessed.
+    """The assumptions; delta, a privacy parameter, has no default.
 
-    ``family`` and ``mixing`` are of the whole-curve model, ``likelihood`` of the published one, which
-    stands beside it.
+    ``family`` and ``mixing`` are of the whole-curve model, ``likelihood`` of the published one, which is
+    estimated too.
     """
 
     delta: Annotated[float, Field(ge=0, lt=1)]

@@ -1,4 +1,4 @@
-"""An audit carried out: every variant of what was trained is attacked and estimated."""
+"""Running an audit: every variant of the trained models is attacked and estimated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.audit.config import AuditConfig
-from epsilometer.audit.stopping import Goal, Look, Stopping, look_sizes
+from epsilometer.audit.stopping import Goal, InterimAnalysis, Stopping, interim_sizes
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.result import Origin
@@ -35,7 +35,7 @@ class Published(NamedTuple):
 
 
 class Estimated(NamedTuple):
-    """What was measured and estimated of one variant.
+    """The measurements and estimates of one variant.
 
     ``profile`` is of the whole curve, if asked; ``published`` is None for canaries.
     """
@@ -92,26 +92,26 @@ def measure_until(
         measurement = measure(settings.plan)
         return settings, measurement, estimate_variants(settings, measurement, estimate), None
     most = len(settings.plan.bases)
-    looks: list[Look] = []
+    analyses: list[InterimAnalysis] = []
     trained = 0
-    for size in look_sizes(most, goal.first_look):
+    for size in interim_sizes(most, goal.first_size):
         now = replace(settings, plan=settings.plan.first(size))
         step = measure(now.plan)
         trained += step.trained
         measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)
-        # What a goal does not look at is estimated once, in the end.
+        # Estimates that a goal does not need are computed once, at the end.
         found = cache(partial(estimate_variants, now, measurement, estimate))
-        looks.append(
-            goal.look(
+        analyses.append(
+            goal.analyse(
                 size,
                 partial(_scores, now, measurement),
                 lambda found=found: [each.answer for each in found()],  # type: ignore[misc]
             )
         )
-        say(f"{size:,} of {most:,} bases: {goal.progress(looks[-1])}")
-        if looks[-1].reached:
+        say(f"{size:,} of {most:,} bases: {goal.progress(analyses[-1])}")
+        if analyses[-1].reached:
             break
-    stopping = Stopping(goal=goal, looks=tuple(looks), most_bases=most)
+    stopping = Stopping(goal=goal, analyses=tuple(analyses), most_bases=most)
     return now, measurement, found(), stopping
 
 

@@ -1,4 +1,4 @@
-"""``epsilometer attack``: losses in, error counts out."""
+"""``epsilometer attack``: error counts from losses."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ MOST_ROWS = 40
 LONGEST_NAME, RULE = 24, 44
 """Columns for the name of a base and of a rule."""
 CROSS_FED = (
-    "models are cross-fed, so the rules of a base share shadow models: groups model how their rates "
-    "depend, not that their counts do, and the interval comes out somewhat too narrow; --shadows, or "
-    "one rule with --likelihood correlated, does not have that."
+    "models are cross-fed, so the rules of a base share shadow models: groups model the dependence of "
+    "rates, not of counts, and the interval is slightly too narrow; use --shadows, or one rule with "
+    "--likelihood correlated."
 )
 
 
 def attack(
     file: str = argument(
         "FILE",
-        "Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, loss (of a pool "
+        "Losses as CSV or Parquet with the columns challenge_base, hypothesis, replicate, loss (pools: "
         "point, model, member, loss, or .npz), or a store of `audit`; - reads CSV from standard input.",
     ),
     target_alpha: str = option(
         "A",
-        "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
-        "challenge is judged by one of them, and the rules of a base are a group.",
+        "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: each challenge is "
+        "decided by one of them, and the rules of a base form a group.",
         default="0.1",
     ),
     statistic: str | None = option(
         "loss|logit|module:function",
-        "What the attack looks at, loss if unset; logit needs cross-entropy losses and is nearer "
-        "normal. Several, with commas between, are several rules.",
+        "Statistic of the attack. Default: loss; logit needs cross-entropy losses and is closer to "
+        "normal. Several, separated by commas, are several rules.",
     ),
     method: str | None = options.ATTACK_METHOD,
     shadows: int | None = options.SHADOWS,
     variant: str | None = options.STORE_VARIANT,
-    curves: Path | None = option("FILE", "Write counts at the target rates .01 to .99 as CSV."),
+    curves: Path | None = option("FILE", "Write counts at target rates .01 to .99 as CSV."),
     output: str | None = option("FILE", "Write the counts to a .csv or .json file; - prints CSV."),
     force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Attack every base with the losses of its models, and count the errors."""
+    """Attack models by their losses and count the errors."""
     from epsilometer.audit.variants import describe
 
     rates = [_rate(part) for part in target_alpha.split(",")]
@@ -92,7 +92,7 @@ def _rate(text: str) -> float:
 def _deliver(
     counts: em.AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
 ) -> int:
-    """Write and print counts, and warn of what the attack warns of."""
+    """Write and print counts, and print the warnings of the attack."""
     written = [] if output in (None, STDOUT) else [Path(str(output))]
     for path in written:
         counts.write(path)
@@ -108,7 +108,7 @@ def _deliver(
 
 
 def _dealt(rules: list[em.OperatingPoint]) -> tuple[em.AttackCounts, dict[str, Any], str]:
-    """The challenges dealt out to several rules: counts, and these as plain values and as text."""
+    """Challenges divided among several rules: counts, also as plain values and as text."""
     counts = em.split_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
@@ -136,7 +136,7 @@ def _dealt(rules: list[em.OperatingPoint]) -> tuple[em.AttackCounts, dict[str, A
 
 
 def choose_attack(method: str | None, *, pool: bool = False) -> Any:
-    """The attack of that name, on many models or on a pool; None leaves it to the design."""
+    """The attack of that name, on many models or on a pool; None: that of the design."""
     from epsilometer.attacks.pool_attacks import POOL_ATTACKS
     from epsilometer.attacks.rules import ATTACKS
 
@@ -169,12 +169,12 @@ def text_of(result: em.AttackResult, target_alpha: float) -> str:
         rows.append((shown, positives, negatives, f"{check.realised:.3f}", normal, mark))
     lines += table_lines(rows)
     if len(checks) > MOST_ROWS:
-        lines.append(f"... and {len(checks) - MOST_ROWS} more (--json or --output has them all)")
+        lines.append(f"... and {len(checks) - MOST_ROWS} more (all with --json or --output)")
     return "\n".join(lines) + "\n"
 
 
 def _normal(*p_values: float) -> str:
-    """Whether scores look normal, from the p-values of both hypotheses; NaN where untested."""
+    """Whether scores look normal, from the p-values of both hypotheses; NaN if untested."""
     from epsilometer.attacks.result import NOT_NORMAL
 
     if any(p < NOT_NORMAL for p in p_values):

@@ -1,4 +1,4 @@
-"""``epsilometer audit``: trains, attacks, estimates; can be stopped and started again at any moment."""
+"""``epsilometer audit``: train, attack and estimate; can be interrupted and repeated to continue."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from epsilometer.cli import checks, options, outputs, results
 from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
-    doubts_of,
     gate_of,
-    hand_over,
     verdicts_of,
+    warnings_about,
+    write_and_print,
 )
 from epsilometer.cli.estimate import curve_of, profile_curve
 from epsilometer.cli.gate_options import Gate
@@ -38,41 +38,41 @@ if TYPE_CHECKING:
     from epsilometer.report.views import AnyResult
 
 SECONDS_BETWEEN_LINES = 30
-"""Of progress, where nobody looks: a log stays short and is seen to go on."""
+"""Between lines of progress where there is no terminal: few enough for a log."""
 MOST_FAILURES = 10
-"""Different messages that are shown; `status` has them all."""
+"""Different error messages that are printed; `status` has them all."""
 LONGEST_MESSAGE = 160
-"""Characters of one message: two lines of a terminal."""
+"""Characters of one error message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
-    """Who trains; each goes before the configuration's."""
+    """How models are trained; these options override the configuration."""
 
     executor: str | None = option(
-        "serial|threads|processes|dask|dask://HOST:PORT", "Who trains the models."
+        "serial|threads|processes|dask|dask://HOST:PORT", "Where models are trained."
     )
-    workers: int | None = option("N", "Threads or processes; one a processor if unset.")
-    retries: int | None = option("N", "How often a failed model is tried again.")
+    workers: int | None = option("N", "Threads or processes. Default: one per core.")
+    retries: int | None = option("N", "Number of retries of a failed model. Default: 2.")
     accept_changed_code: bool = options.CHANGED_CODE
     until_width: float | None = option(
         "W",
-        "Stop as soon as the interval of epsilon is at most W wide; the configuration's challenge "
-        "bases are then the most.",
+        "Stop as soon as the interval of epsilon is at most W wide; the configuration gives the largest "
+        "number of challenge bases.",
     )
 
     until_proven: bool = flag(
-        "Stop as soon as the claim is refuted; the configuration's challenge bases are then the most.",
+        "Stop as soon as the claim is refuted; the configuration gives the largest number of bases.",
         "--until-proven",
     )
 
     only_first: bool = flag(
-        "Train the first few models only: does the training work, and how long will all of it take?",
+        "Train only the first few models, to test the training and estimate the time.",
         "--check",
     )
 
     def check(self) -> None:
-        """Refuse what makes no sense before anything is read."""
+        """Refuse invalid options before anything is read."""
         from epsilometer.measurement.executors import check_name
 
         if self.executor is not None:
@@ -87,14 +87,14 @@ class ExecutionOptions:
                 )
 
     def goal(self, settings: em.AuditConfig, error: float) -> Goal | None:
-        """What the audit waits for, if it stops by itself."""
+        """The goal at which the audit stops, if any."""
         from epsilometer.audit.stopping import UntilProven, UntilWidth
 
         shared = settings.model is None  # canaries share a model, points of a pool all of them
         if shared and (self.until_width is not None or self.until_proven):
             raise InputError(
-                "--until-width and --until-proven are for many models: what canaries and pools prove "
-                "holds for one look, so say beforehand how many runs or models there are."
+                "--until-width and --until-proven are for many models: proofs from canaries and pools "
+                "are valid for one planned analysis, so fix the number of runs or models in advance."
             )
         if self.until_width is not None:
             return UntilWidth(wanted=self.until_width, level=settings.file.estimate.level)
@@ -106,8 +106,8 @@ class ExecutionOptions:
         return UntilProven(claim=settings.claim[0], delta=delta, error=error)
 
     def measure(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Measurement:
-        """Train what is missing, and show how far it is."""
-        # What the user's code prints is not the program's answer.
+        """Train the missing models, with a progress display."""
+        # Output of the user's code is not part of the answer.
         with _progress() as show, redirect_stdout(sys.stderr):
             return em.measure(
                 plan,
@@ -132,21 +132,21 @@ class ExecutionOptions:
             )
 
     def train_pilot(self, pilot: Pilot) -> None:
-        """Train the models that choose the challenge points."""
+        """Train the models that select the challenge points."""
         results.warn(
-            f"the pilot: {pilot.plan.sizes.models:,} models that choose the challenge points, kept in "
+            f"pilot: {pilot.plan.sizes.models:,} models that select the challenge points, stored in "
             f"{pilot.store.name}"
         )
         self.measure(pilot.plan, pilot.store, pilot.execution)
 
     def try_pilot(self, pilot: Pilot) -> None:
-        """Train the first model of a pilot only."""
+        """Train only the first model of a pilot."""
         trial = self.try_out(pilot.plan, pilot.store, pilot.execution)
         raise _PilotTriedError(trial, pilot.store)
 
 
 class _PilotTriedError(Exception):
-    """The audit was to be tried out, and its pilot has not chosen challenge points yet."""
+    """Only the first models were to be trained, and the pilot has not selected challenge points yet."""
 
     def __init__(self, trial: em.TrainingCheck, store: Path) -> None:
         super().__init__(store.name)
@@ -157,12 +157,12 @@ class _PilotTriedError(Exception):
 def audit(
     config: Path | None = argument(
         "CONFIG",
-        "The audit, as a TOML file; a network on handwritten digits unless given.",
+        "The audit as a TOML file. Default: a small network on handwritten digits.",
         default=None,
     ),
     *,
     execution: ExecutionOptions,
-    show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
+    show_config: bool = flag("Print the configuration and exit.", "--show-config"),
     delta: str | None = options.DELTAS,
     curves: options.CurveOptions,
     priors: options.PriorOptions,
@@ -171,9 +171,11 @@ def audit(
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
-    """Train the models an audit needs, attack them, and estimate epsilon.
+    """Train models, attack them, and estimate epsilon.
 
-    Options on the estimate go before the table [estimate] of the configuration.
+    Interrupt it at any time; the same command continues. Repeated into its own --output, it replaces
+    the result, and the report and figures written with it. Other existing files need --force. Options
+    override the table [estimate] of the configuration.
     """
     from epsilometer.audit import config as configurations
     from epsilometer.audit.variants import measure_until, origin_of
@@ -187,9 +189,9 @@ def audit(
     chains = engine.settings()
     kind = curves.chosen
     if kind is None and (priors.likelihood is not None or options.given(engine)):
-        kind = "published"  # options of the published model choose it
+        kind = "published"  # implied by options of the published model
     if kind == "published":
-        curves.refuse("the published one was chosen")
+        curves.refuse("this is the published model")
     if chains is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     claims.check(deltas)
@@ -233,7 +235,7 @@ def audit(
             each,
             settings,
             origin_of(settings, measurement, each, stopping),
-            Asked(deltas, over, verdict, delivery),
+            VariantQuestion(deltas, over, verdict, delivery),
         )
         for each in found
     ]
@@ -241,8 +243,8 @@ def audit(
     return _deliver(measurement, concluded, found, delivery, verdict, gate)
 
 
-class Asked(NamedTuple):
-    """What the command line wants to know of every variant."""
+class VariantQuestion(NamedTuple):
+    """The options that apply to every variant."""
 
     deltas: tuple[float, ...]
     claim: Any
@@ -251,10 +253,10 @@ class Asked(NamedTuple):
 
 
 def _concluded(
-    found: Estimated, settings: em.AuditConfig, origin: em.Origin, asked: Asked
+    found: Estimated, settings: em.AuditConfig, origin: em.Origin, question: VariantQuestion
 ) -> AnyResult:
-    """The result of a variant: of the whole curve with the published model beside it, or of one."""
-    level, several = settings.file.estimate.level, len(asked.deltas) > 1
+    """The result of a variant: of the whole curve and the published model, or of one of them."""
+    level, several = settings.file.estimate.level, len(question.deltas) > 1
     epsilon, source = settings.claim or (None, None)
     result: Any = None
     if found.published is not None:
@@ -263,17 +265,17 @@ def _concluded(
             over = curve_of(
                 posterior.counts,
                 posterior.model,
-                asked.deltas,
+                question.deltas,
                 level=level,
-                claim=asked.claim,
-                verdict=asked.verdict,
+                claim=question.claim,
+                verdict=question.verdict,
                 scores=found.scores,
             )
-        result = asked.verdict.result(
+        result = question.verdict.result(
             posterior,
             level,
             epsilon,
-            asked.delivery,
+            question.delivery,
             source=source,
             scores=found.scores,
             origin=origin,
@@ -282,12 +284,14 @@ def _concluded(
     if found.profile is None:
         assert result is not None
         return result  # type: ignore[no-any-return]
-    curve = profile_curve(found.profile, asked.deltas, level, asked.claim) if several else None
-    return asked.verdict.profile_result(
+    curve = (
+        profile_curve(found.profile, question.deltas, level, question.claim) if several else None
+    )
+    return question.verdict.profile_result(
         found.profile,
         level,
         epsilon,
-        asked.delivery,
+        question.delivery,
         source=source,
         published=result,
         origin=origin,
@@ -302,7 +306,7 @@ def _estimate_table(
     priors: options.PriorOptions,
     claims: options.ClaimOptions,
 ) -> dict[str, Any]:
-    """What the options say of the table [estimate], in its words."""
+    """The options, in the words of the table [estimate]."""
     table = options.given(priors, claims, curves) | ({"delta": deltas[0]} if deltas else {})
     table.pop("claim_curve", None)
     table |= {} if kind is None else {"model": kind}
@@ -314,7 +318,7 @@ def _estimate_table(
 
 
 def _mixing(text: str) -> str | float:
-    """A mixing as the configuration has it: a word, or a number."""
+    """A mixing as in the configuration: a word or a number."""
     from epsilometer.model.mixtures import mixing_of
 
     known: Any = mixing_of(text)
@@ -339,7 +343,7 @@ def _deliver(
         delivery.remember(audit, suffixes, done=False)
         for result, each, suffix in zip(concluded, found, suffixes, strict=True):
             written += delivery.write(result, suffix=suffix)
-            if delivery.output is not None:  # what was measured, beside what was estimated from it
+            if delivery.output is not None:  # the data next to the estimate
                 folder = delivery.output / suffix.lstrip("-")
                 if each.published is None:
                     each.scores.write(folder / (CANARIES if each.scores.one_run else POINTS))
@@ -354,10 +358,13 @@ def _deliver(
         return [
             line
             for result in concluded
-            for line in (*map("warning: {}".format, result.origin.warnings), *doubts_of(result))
+            for line in (
+                *map("warning: {}".format, result.origin.warnings),
+                *warnings_about(result),
+            )
         ]
 
-    hand_over(
+    write_and_print(
         delivery.as_json,
         lambda: _printed(measurement, concluded, as_json=delivery.as_json),
         write=write,
@@ -385,7 +392,7 @@ def _is_same(folder: Path, plan: em.Plan) -> bool:
 
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
-    """What goes to stdout: an object for JSON, or text."""
+    """The output: an object for JSON, or text."""
     from epsilometer.report.text import paragraphs
     from epsilometer.report.views import views_of
 
@@ -403,8 +410,8 @@ def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json
         text += "\n"
         if measurement.shares_models:
             text += (
-                f"Variant {_files.printable(result.origin.variant)} (made from the same trained "
-                "models as the others,\nso its estimate is not independent of theirs)\n\n"
+                f"Variant {_files.printable(result.origin.variant)} (from the same trained "
+                "models as the others,\nso the estimates are not independent)\n\n"
             )
         text += views_of(result).text(result)
     if concluded[0].origin.stopping:
@@ -414,10 +421,10 @@ def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json
 
 def _report_failures(measurement: em.Measurement) -> None:
     failures, sizes = measurement.failures, measurement.plan.sizes
-    said: dict[str, list[Failure]] = {}
+    by_message: dict[str, list[Failure]] = {}
     for failure in failures:
-        said.setdefault(failure.message, []).append(failure)
-    for message, alike in list(said.items())[:MOST_FAILURES]:
+        by_message.setdefault(failure.message, []).append(failure)
+    for message, alike in list(by_message.items())[:MOST_FAILURES]:
         first = alike[0]
         others = f" (and {len(alike) - 1} more alike)" if len(alike) > 1 else ""
         results.warn(
@@ -426,8 +433,8 @@ def _report_failures(measurement: em.Measurement) -> None:
         )
     if failures:
         results.warn(
-            f"warning: {len(failures)} models are missing; if failing depends on who is in the data, "
-            "the estimate is biased, and what is proven may not hold. `status` names them all."
+            f"warning: {len(failures)} models are missing; if failures depend on the training data, "
+            "the estimate is biased and proofs may be invalid. `status` lists them all."
         )
 
 
@@ -436,7 +443,7 @@ def _report_failures(measurement: em.Measurement) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[em.Progress], None]]:
-    """A bar on a terminal, a line now and then elsewhere."""
+    """A bar on a terminal, lines from time to time elsewhere."""
     start = last = time.monotonic()
     with results.progress("training", unit="") as (report, advance):
 
@@ -454,7 +461,7 @@ def _progress() -> Iterator[Callable[[em.Progress], None]]:
 
 
 def progress_text(now: em.Progress, seconds: float) -> str:
-    """Models done, rate and time left."""
+    """Finished models, speed and remaining time."""
     from epsilometer.measurement.first_models import duration
 
     text = f"{now.done:,} of {now.total:,} models"
@@ -464,5 +471,5 @@ def progress_text(now: em.Progress, seconds: float) -> str:
     if rate <= 0:
         return text
     left = (now.total - now.done - now.failed) / rate
-    speed = f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
+    speed = f"{rate:.3g} per second" if rate >= 0.1 else f"{60 * rate:.3g} per minute"
     return f"{text}, {speed}, {duration(left)} left"

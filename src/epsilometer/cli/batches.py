@@ -1,4 +1,4 @@
-"""Data in batches: files in the order given, the first of which may be a posterior to go on from."""
+"""Data in batches: files in the given order, the first of which may be a posterior to update."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """What the files held: a result to begin with, if any, and labelled counts or scores.
+    """The data of the files: a result to update, if any, and labelled counts or scores.
 
-    A result alone is its own data; with others after it, it is gone on from.
+    A result alone is judged again; files after it update it.
     """
 
     recorded: Recorded | None
@@ -60,7 +60,7 @@ class Batches:
                 sources.append(read_folder_losses(Path(file), options))
             else:
                 raise InputError(
-                    f"{file}: expected counts; only the first file may be a posterior."
+                    f"{file}: expected new data; only the first file may be a posterior."
                 )
         if len({source.scores is None for source in sources}) > 1:
             raise InputError("expected counts or scores in all files, got both.")
@@ -68,17 +68,17 @@ class Batches:
 
     @property
     def alone(self) -> Recorded | None:
-        """A result with nothing new after it."""
+        """A result without new data."""
         return self.sources[0].recorded
 
     @property
     def start(self) -> Any:
-        """The posterior that is gone on from."""
+        """The posterior to update."""
         return None if self.recorded is None or self.alone else self.recorded.posterior
 
     @property
     def scores(self) -> em.Scores | None:
-        """Scores of all models, if every file has them and nothing was there before."""
+        """Scores of all models, if every file has them and there is no posterior to update."""
         known = [source.models for source in self.sources if source.models is not None]
         if self.start is not None or len(known) < len(self.sources):
             return None
@@ -86,15 +86,15 @@ class Batches:
 
     @property
     def kind(self) -> str:
-        """The model that reads the files, unless somebody chooses."""
+        """The default model of the files."""
         return self.sources[0].kind
 
     def data(self, kind: str) -> list[tuple[str, Data]]:
-        """What a model reads, with the label of each batch."""
+        """The data for a model, with the label of each batch."""
         return [(source.label, source.data(kind)) for source in self.sources]
 
     def model_of(self, options: dict[str, Any]) -> AnyModel:
-        """The model of the posterior, after a look whether the options say otherwise."""
+        """The model of the posterior; options that contradict it are refused."""
         from epsilometer.audit.assumptions import in_words, profile_in_words
 
         assert self.start is not None
@@ -104,10 +104,10 @@ class Batches:
         for name, value in options.items():
             if value is not None and value != own.get(name):
                 known = own.get(name)
-                said = "something else" if known is None else _shown(known)
+                has = "another setting" if known is None else _shown(known)
                 raise InputError(
                     f"--{name.replace('_', '-')} {_shown(value)} contradicts {self.name}, "
-                    f"which has {said}: leave the option out, or estimate from all files anew."
+                    f"which has {has}: leave the option out, or estimate from all files again."
                 )
         found: AnyModel = self.start.model
         return found
@@ -150,7 +150,7 @@ class Batches:
     def estimate(
         self, data: list[tuple[str, Data]], model: AnyModel, settings: em.McmcSettings | None
     ) -> Any:
-        """The posterior after all batches, which remembers each of them."""
+        """The posterior after all batches, with a record of each."""
         found, rest = self.start, data
         if found is None:
             (label, first), rest = data[0], data[1:]

@@ -29,9 +29,9 @@ REFUTATIONS, POWER, JUDGED = "refutations.csv", "power.csv", "verdicts.csv"
 def calibrate(
     study: str = option(
         f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}|{ONE_RUN}|{POOL}",
-        "Which study: every bound and the published model, the whole-curve model, proofs under "
-        "continuous looking, verdicts on true and false claims, canaries of one training run that "
-        "interfere, or points that share models.",
+        "published: every bound and the published model; profile: the whole-curve model; proofs: proofs "
+        "with continuous monitoring; verdicts: true and false claims; one-run: canaries that interfere; "
+        "pool: points that share models.",
         "--study",
         "--model",
         default=PUBLISHED,
@@ -39,14 +39,14 @@ def calibrate(
     quick: bool = flag("Minutes instead of more than an hour.", "--quick"),
     output: Path | None = option(
         "DIR",
-        "Where results go, and where an ended study goes on; default calibration, with the study's name "
-        "and -quick behind it where that is asked for.",
+        "Folder of the results; an interrupted study continues there. Default: calibration, followed by "
+        "the study's name and -quick where given.",
     ),
     workers: int | None = options.PROCESSES,
     seed: int = options.SEED,
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Measure how often bounds and intervals fail on mechanisms of known privacy."""
+    """Measure error rates on mechanisms with known privacy."""
     from epsilometer.calibration.study import run_study
 
     _validate.one_of("study", study, STUDIES)

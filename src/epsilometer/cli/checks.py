@@ -1,4 +1,4 @@
-"""What ``epsilometer audit --check`` shows: the first models, and what they tell of the rest."""
+"""The output of ``epsilometer audit --check``: the first models, and the estimated time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from epsilometer.cli import results
 from epsilometer.report.text import wrapped
 
 MOST_LOSSES = 3
-"""Losses that are shown one by one; of more, their mean."""
+"""More losses than this are summarised by their mean."""
 
 
 def show(trial: em.TrainingCheck, store: Path, warnings: Sequence[str], *, as_json: bool) -> int:
-    """Print what was found, with warnings on stderr; the exit code of an answer."""
+    """Print the result, and warnings on stderr; returns the exit code."""
     warnings = [*trial.warnings, *warnings]
     for text in warnings:
         results.warn(f"warning: {text}")
@@ -38,7 +38,7 @@ def _text(store: Path, trial: em.TrainingCheck, *, sound: bool) -> str:
     time = "nothing is left to train"
     if trial.seconds_per_model is not None and left:
         time = time_sentence(left, trial.seconds_per_model, trial.workers)
-        time += f" ({trial.seconds_per_model:.2g} s a model)"
+        time += f" ({trial.seconds_per_model:.2g} s per model)"
     rows = [
         (
             "models",
@@ -49,7 +49,7 @@ def _text(store: Path, trial: em.TrainingCheck, *, sound: bool) -> str:
         *((_label(name, trial), _losses(*found, trial)) for name, found in trial.losses.items()),
         ("store", _files.printable(store)),
     ]
-    lines = ["The training works." if sound else "The training ran, but mind the warnings."]
+    lines = ["The training works." if sound else "The training ran, with warnings."]
     for label, text in rows:
         lines += wrapped(text, first=f"  {label:<10}", rest=" " * 12)
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""``epsilometer compare``: every estimator on the same counts or scores, with what each assumes."""
+"""``epsilometer compare``: every estimator on the same data, with its assumptions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NOT_APPLICABLE = "n/a"
 """Shown for an estimator that does not apply; its reason follows below the table."""
 
 FOR_SCORES = ("epsilon_prior_scale",)
-"""Options of the model that the whole curve has too."""
+"""Options that the whole-curve model has too."""
 
 
 @options.flat
 def compare(
     file: str = argument(
         "FILE",
-        "Counts, scores, canaries (score, member), losses, a store or a result folder, as `estimate` "
-        "reads them; - reads standard input. Of a result, delta and assumptions are its own unless "
-        "options say otherwise.",
+        "Counts, scores, canaries (score, member), losses, a store, a posterior.nc or a result folder, "
+        "as `estimate` reads them; - reads standard input. A result has defaults for delta and "
+        "assumptions.",
     ),
     *,
     delta: float | None = options.DELTA,
@@ -47,10 +47,10 @@ def compare(
     force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Compare every estimator of epsilon that applies to the same data.
+    """Compare every estimator of epsilon on the same data.
 
-    Likelihood, priors and groups are those of the posterior that is shown first. Scores have posteriors
-    of the whole trade-off curve: with any strength of the attack, and with strength 1.
+    Likelihood, priors and groups are those of the posterior in the first row. Scores have posteriors of
+    the whole trade-off curve: with a free attack strength, and with strength 1.
     """
     from epsilometer.report.figures.chart import save_figure
 
@@ -79,7 +79,7 @@ def _described(found: Comparison) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Data:
-    """What is compared, under which model, and the posterior if a result has it already."""
+    """The data, the model, and the posterior if a result has it already."""
 
     source: Source
     model: Any
@@ -93,35 +93,35 @@ def _read(
     priors: options.PriorOptions,
     groups: options.GroupOptions,
 ) -> _Data:
-    """What the file holds, with the model of the result or that options describe."""
-    from epsilometer.audit.assumptions import profile_of, said_otherwise
+    """The data of the file, with the model of the result or of the options."""
+    from epsilometer.audit.assumptions import profile_of, with_changes
     from epsilometer.audit.inputs import LossOptions
 
     if delta is not None:
         delta = _validate.delta(delta)
     source = results.source_of(file, LossOptions(**vars(losses)))
-    said = options.given(priors, groups)
+    chosen = options.given(priors, groups)
     own = source.recorded
     if own is None:
         options.need_delta(delta)
     elif (own.kind == WHOLE_CURVE) != (source.scores is not None):
-        own = None  # its losses are read another way than it was estimated
+        own = None  # its losses are read in another way than the result was estimated
     at = source.recorded.delta if delta is None and source.recorded is not None else delta
-    assert at is not None  # asked for, or the result's
+    assert at is not None  # given, or that of the result
     if source.scores is None:
         model: Any = priors.model(at, groups.made(), source.data(PUBLISHED_MODEL))
     else:
-        for name in said:
+        for name in chosen:
             if name not in FOR_SCORES:
                 raise InputError(
-                    f"--{name.replace('_', '-')} is for counts; scores are compared with free "
-                    "strength and with strength 1, and have no likelihood or groups to choose."
+                    f"--{name.replace('_', '-')} is for counts; scores are compared with a "
+                    "free strength and with strength 1, without a likelihood or groups."
                 )
         model = profile_of(at, epsilon_prior_scale=priors.epsilon_prior_scale)
     if own is None:
         return _Data(source=source, model=model)
-    model = said_otherwise(
-        own.posterior.model, model, [*said, *([] if delta is None else ["delta"])]
+    model = with_changes(
+        own.posterior.model, model, [*chosen, *([] if delta is None else ["delta"])]
     )
     same = losses == options.ScoreOptions(statistic=None, variant=None)
     kept = own.posterior if same and model == own.posterior.model else None
@@ -142,7 +142,7 @@ def _compared_counts(given: _Data, significance: float) -> Comparison:
 
 
 def _compared_scores(given: _Data, significance: float) -> Comparison:
-    """Posteriors of the whole curve: as the model is, and the attack taken to be the best."""
+    """Posteriors of the whole curve: with the model as given, and with attacks of strength 1."""
     scores, model = given.source.data(WHOLE_CURVE), given.model
     label, held = "Epsilometer, whole curve", model.strength.fixed_value
     first = label if held is None else f"{label}, strength {held:g}"
@@ -189,7 +189,7 @@ def _text(found: Comparison) -> str:
         blank = [(*row[:2], *("" for _ in row[2:])) for row in rows]
         lines += table_lines([head, *blank], least=least)[1:]
     lines += ["", *_remarks(found, pooled=pooled)]
-    lines += ["", "What each is, what it is about, and what it assumes:"]
+    lines += ["", "Kind, quantity and assumptions of each estimator:"]
     alike: dict[str, list[str]] = {}
     for row in found.rows:
         text = f"{row.kind} of {row.about}; assumes {row.assumes}."
@@ -214,15 +214,15 @@ def _cells(row: Row, pooled: bool) -> tuple[str, ...]:
 
 
 def _remarks(found: Comparison, *, pooled: bool) -> list[str]:
-    """How to read the numbers, and what these data are suspected of."""
-    remarks = ["0.000 at least: nothing could be said. A bound is no estimate: most lie far below."]
+    """Notes on the numbers and the data."""
+    remarks = ["At least 0.000: no bound. A bound is not an estimate: most are far below epsilon."]
     if found.several:
         remarks.append(
-            "At least and at most are of the strongest attack: the largest over the bases, the choice "
-            "paid for."
+            "At least and at most refer to the strongest attack: the largest over the bases, with a "
+            "correction for the choice."
         )
     if pooled:
-        remarks.append("Pooled: all counts added up, so about the average attack.")
+        remarks.append("Pooled: the counts of all bases added, so for the average attack.")
     remarks += found.notes
     return [line for remark in remarks for line in wrapped(remark)]
 

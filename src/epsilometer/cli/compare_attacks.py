@@ -24,15 +24,13 @@ NAME = 24
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingOptions:
-    """Which models and points of a pool are judged, and what is known of others."""
+    """The models and points of a pool that are evaluated."""
 
     first_stage: int | None = option(
-        "N", "How many models teach and choose points; as in the audit, or half, if unset."
+        "N", "Models that train the attack and select points. Default: as in the audit, or half."
     )
-    points: int | None = option("K", "How many points are judged; as in the audit if unset.")
-    shared_models: bool = flag(
-        "Of many models: bases share models, so proofs average over them.", "--shared-models"
-    )
+    points: int | None = option("K", "Number of evaluated points. Default: as in the audit.")
+    shared_models: bool = flag("Bases share models: proofs average over bases.", "--shared-models")
     variant: str | None = options.STORE_VARIANT
 
 
@@ -40,20 +38,24 @@ class JudgingOptions:
 def compare_attacks(
     file: Path = argument(
         "FILE",
-        "A store of `audit`, the TOML of an audit (which knows the records, as the quantile attack "
-        "needs), or losses: of a pool .npz, .parquet or .csv, of many models .csv or .parquet.",
+        "A store of `audit`, the TOML file of an audit (with the records, which the quantile attack "
+        "needs), or losses: .npz, .parquet or .csv of a pool, .csv or .parquet of many models.",
     ),
     *,
     delta: float | None = options.DELTA,
-    claim: float | None = option("E", "Claimed epsilon; says where the gap to it comes from."),
-    error: float = option("P", "Probability that a proof errs.", default=0.05),
-    level: float = option("P", "Probability of the intervals of what is shown.", default=0.9),
+    claim: float | None = option("E", "Claimed epsilon: explains its gap to the proven one."),
+    error: float = option("P", "Error probability of proofs.", default=0.05),
+    level: float = option("P", "Probability of the credible intervals.", default=0.9),
     judging: JudgingOptions,
-    figure: Path | None = option("FILE", "Draw the ROC curves: .png, .svg or .pdf."),
+    figure: Path | None = option("FILE", "Draw the ROC curves as .png, .svg or .pdf."),
     force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Compare attacks on the same models: AUC, true-positive rates, epsilon proven and shown."""
+    """Compare attacks on the same models.
+
+    The table has the AUC, true-positive rates at small false-positive rates, the proven epsilon and the
+    epsilon of the point that leaks most.
+    """
     from epsilometer.audit.attack_comparison import read_attacked
     from epsilometer.report.attack_comparison import Judge
     from epsilometer.report.figures.chart import save_figure
@@ -63,7 +65,7 @@ def compare_attacks(
     _validate.open_unit_interval("error", error)
     if claim is not None:
         _validate.non_negative("claim", claim)
-    with redirect_stdout(sys.stderr):  # what the user's code prints is not the program's answer
+    with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
         given = read_attacked(file, variant=judging.variant, say=results.warn)
     results.warn_of_failures(given.store or file)
     given = given.judging(first_stage=judging.first_stage, points=judging.points)
@@ -124,9 +126,9 @@ def text_of(found: AttackComparison) -> str:
     from epsilometer.report.attack_comparison import RATES
 
     title = (
-        f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}. Proven: except with "
-        f"probability {found.error:g}, for an attack that was chosen before; the best of all rows has "
-        f"no such promise. Shown: the point that leaks most, {100 * found.level:g}\u00a0% interval."
+        f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}. Proven: lower bound "
+        f"with error probability {found.error:g} for an attack chosen in advance, not for the best of "
+        f"all rows. Shown: the point that leaks most, {100 * found.level:g}\u00a0% interval."
     )
     head = ("attack", "AUC", *(f"TPR at {100 * rate:g} %" for rate in RATES), "proven", "shown")
     lines = [*wrapped(title), "", *table_lines([head, *map(_cells, found.rows)], least=NAME)]
@@ -163,7 +165,7 @@ def _share(value: float) -> str:
 
 
 def _gap(gap: Gap) -> list[str]:
-    """From what is proven to the claim, step by step."""
+    """The steps from the proven epsilon to the claim."""
     from epsilometer.proofs.proof import rounded_down
 
     proven = rounded_down(gap.proven)
@@ -172,7 +174,7 @@ def _gap(gap: Gap) -> list[str]:
     steps = (
         ("proven by the audit's attack on its points", proven),
         ("shown but not proven: more models would prove more", f"{gap.estimator:.2f}"),
-        ("a better attack of those above", f"{gap.attack:.2f}"),
+        ("the best of the attacks above", f"{gap.attack:.2f}"),
         ("points that leak more", f"{gap.points:.2f}"),
         ("not reached by any attack here", f"{gap.unexplained:.2f}"),
     )

@@ -1,4 +1,4 @@
-"""Where a result goes: what is printed and written, what is warned of, and the exit code."""
+"""Output of a result: printed text, written files, warnings and the exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     AnyVerdict = Verdict | CurveVerdict
 
 DEFAULT_ERROR = 0.05
-"""Of proofs, unless given."""
+"""Default error probability of proofs."""
 
 REFUSED = 3
 NOT_CONVERGED = 4
@@ -35,13 +35,13 @@ NOT_CONVERGED = 4
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions:
-    """Where the verdict takes sides."""
+    """The thresholds of the verdict."""
 
     pass_at_most: float | None = option(
-        "P", "PASS if epsilon exceeds the claim with probability at most P; default 0.05."
+        "P", "PASS if epsilon exceeds the claim with probability at most P. Default: 0.05."
     )
     fail_at_least: float | None = option(
-        "P", "FAIL if epsilon exceeds the claim with probability at least P; default 0.95."
+        "P", "FAIL if epsilon exceeds the claim with probability at least P. Default: 0.95."
     )
 
     @property
@@ -52,23 +52,25 @@ class ThresholdOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions(ThresholdOptions):
-    """The verdict, and the exit code that it leads to."""
+    """The verdict, and its exit code."""
 
     fail_on: str = option(
         "never|proven|fail|inconclusive",
-        "Exit with 3 if the verdict is FAIL (proven); with `fail` at any FAIL; with `inconclusive` also "
-        "if it is that.",
+        "Exit with code 3 if the verdict is FAIL (proven); `fail`: for any FAIL; `inconclusive`: also "
+        "for INCONCLUSIVE.",
         default="never",
     )
-    error: float | None = option("P", "Probability that a proof errs, at most; default 0.05.")
+    error: float | None = option("P", "Error probability of proofs. Default: 0.05.")
     shared_models: bool = flag(
-        "Models serve several bases: proofs average over bases instead of multiplying.",
+        "Bases share models: proofs average over bases instead of multiplying.",
         "--shared-models",
     )
-    allow_unconverged: bool = flag("Accept a result that did not converge.", "--allow-unconverged")
+    allow_unconverged: bool = flag(
+        "Accept a result that did not reach its accuracy.", "--allow-unconverged"
+    )
 
     def check(self) -> None:
-        """Refuse what makes no sense before any work is done."""
+        """Refuse invalid options before any work is done."""
         from epsilometer.inference.verdict import FAIL_ON
 
         _validate.one_of("fail_on", self.fail_on, ("never", *FAIL_ON))
@@ -77,11 +79,11 @@ class VerdictOptions(ThresholdOptions):
 
     @property
     def chosen_error(self) -> float:
-        """The error of proofs, given or not."""
+        """The error probability of proofs, or its default."""
         return DEFAULT_ERROR if self.error is None else self.error
 
     def as_recorded(self, asked: dict[str, Any]) -> VerdictOptions:
-        """These options, and for what was not given those that a result was judged by."""
+        """These options, with those of a recorded result as defaults."""
         numbers = {
             name: asked[name]
             for name in ("error", "pass_at_most", "fail_at_least")
@@ -91,7 +93,7 @@ class VerdictOptions(ThresholdOptions):
         return replace(self, **numbers, shared_models=shared)
 
     def check_claim(self, claim: object) -> None:
-        """Refuse to wait for a verdict that cannot come."""
+        """Refuse --fail-on without a claim."""
         if claim is None and self.fail_on != "never":
             raise InputError(f"--fail-on {self.fail_on} needs a claimed epsilon to judge.")
 
@@ -105,7 +107,7 @@ class VerdictOptions(ThresholdOptions):
         source: str | None = None,
         **context: Any,
     ) -> Result:
-        """What the options ask of a posterior; ``context`` is its origin and its curve over delta."""
+        """The judged result of a posterior; ``context`` is its origin and its curve over delta."""
         from epsilometer.inference.result import Result
 
         asked = self._question(level, claim, delivery, source)
@@ -121,7 +123,7 @@ class VerdictOptions(ThresholdOptions):
         source: str | None = None,
         **context: Any,
     ) -> ProfileResult:
-        """The same of a posterior of the whole curve."""
+        """The judged result of a whole-curve posterior."""
         from epsilometer.inference.profile.result import ProfileResult
 
         asked = self._question(level, claim, delivery, source)
@@ -136,7 +138,7 @@ class VerdictOptions(ThresholdOptions):
         *,
         source: str | None = None,
     ) -> AnyResult:
-        """A result that was written, judged: with its origin, and the published model beside it."""
+        """A recorded result, judged, with its origin and its published model."""
         from epsilometer.audit.inputs import scores_of_result
 
         asked = (level, claim, delivery)
@@ -144,10 +146,10 @@ class VerdictOptions(ThresholdOptions):
         scores, chosen = scores_of_result(recorded), self.as_recorded(recorded.asked)
         if recorded.kind != WHOLE_CURVE:
             return chosen.result(recorded.posterior, *asked, scores=scores, **context)
-        beside = None
+        published = None
         if recorded.published is not None:
-            beside = chosen.result(recorded.published, *asked, scores=scores, **context)
-        return chosen.profile_result(recorded.posterior, *asked, published=beside, **context)
+            published = chosen.result(recorded.published, *asked, scores=scores, **context)
+        return chosen.profile_result(recorded.posterior, *asked, published=published, **context)
 
     def _question(
         self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None
@@ -166,7 +168,7 @@ class VerdictOptions(ThresholdOptions):
         )
 
     def exit_code(self, trustworthy: bool, verdicts: Sequence[AnyVerdict]) -> int:
-        """4 before 3: a result that must not be quoted has no verdict, unless that is proven."""
+        """4 takes precedence over 3: an inaccurate result has no verdict, unless it is proven."""
         from epsilometer.inference.verdict import FAIL_ON
 
         refused = FAIL_ON.get(self.fail_on, ())
@@ -187,8 +189,9 @@ class DeliveryOptions(GateOptions):
     as_json: bool = options.AS_JSON
     output: Path | None = option(
         "DIR",
-        "Write summary.json, posterior.nc and figures there; `audit` also losses.csv, counts.csv "
-        "and curves.csv; several deltas curve.csv, curve.json and curve.png.",
+        "Write summary.json, posterior.nc and figures to this folder; `audit` also losses.csv, "
+        "counts.csv and curves.csv; several deltas curve.csv, curve.json and curve.png. A result of "
+        "the same data is replaced; other files need --force.",
     )
     report: Path | None = option("FILE", "Write a self-contained HTML report.", "--report")
     figures: Path | None = options.FIGURES
@@ -216,7 +219,7 @@ class DeliveryOptions(GateOptions):
 
     @property
     def shows_all(self) -> bool:
-        """Whether a page or printed figures are to be written."""
+        """Whether to write a page or figures."""
         return self.report is not None or self.figures is not None
 
     def pages(self, suffixes: Sequence[str] = ("",)) -> list[Path]:
@@ -268,7 +271,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
         names = {*CHART_NAMES, *PROFILE_CHART_NAMES}
         stale = [f"{name}.png" for name in names - {chart.name for chart in made}]
         for name in [*stale, LEAKS, PUBLISHED]:
-            # What an earlier estimate left would contradict this one.
+            # Files of an earlier estimate would contradict this one.
             (folder / name).unlink(missing_ok=True)
     text = json.dumps(views.data(result), indent=2, allow_nan=False) + "\n"
     figures = {f"{chart.name}.png": chart.draw() for chart in made}
@@ -284,7 +287,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
 
 
 def _profile_texts(result: Any) -> dict[str, str]:
-    """Tables that only a result of the whole curve has."""
+    """Tables of a whole-curve result only."""
     if not hasattr(result.posterior, "scores"):
         return {}
     from epsilometer.report.profile_summary import leaks_csv
@@ -301,7 +304,7 @@ def write_curve(curve: JudgedCurve, folder: Path) -> None:
 
 
 def _write_profile_curve(result: Any, curve: em.ProfileCurve, folder: Path) -> None:
-    """The same for the one curve of the whole-curve model."""
+    """Write the curve of the whole-curve model."""
     from epsilometer.report.figures.profile import profile_delta_chart
     from epsilometer.report.profile_summary import profile_curve_csv, profile_curve_data
 
@@ -315,14 +318,14 @@ def _write_curve(folder: Path, rows: str, data: dict[str, Any], chart: Any) -> N
     results.write_files(folder, texts, {"curve.png": chart.draw()})
 
 
-def hand_over(
+def write_and_print(
     as_json: bool,
     printed: Callable[[], Any],
     *,
     write: Callable[[], list[Path]],
     warnings: Callable[[], list[str]],
 ) -> None:
-    """Write, print and warn; a folder that cannot be written does not lose what is printed."""
+    """Write, print and warn; a folder that cannot be written does not prevent the printing."""
     failure: OSError | None = None
     written: list[Path] = []
     with results.progress("report"):
@@ -379,18 +382,18 @@ def deliver(
         delivery.remember(None, done=True)
         return written + gate.write()
 
-    hand_over(
+    write_and_print(
         delivery.as_json,
         lambda: views.data(result) if delivery.as_json else views.text(result),
         write=write,
-        warnings=lambda: doubts_of(result),
+        warnings=lambda: warnings_about(result),
     )
     gate.announce()
     return verdict.exit_code(result.trustworthy, verdicts_of(result))
 
 
-def doubts_of(result: AnyResult) -> list[str]:
-    """What is warned of on stderr, loudest first."""
+def warnings_about(result: AnyResult) -> list[str]:
+    """Warnings for stderr, the most serious first."""
     from epsilometer.report.delta_table import curve_notes
 
     found = []
@@ -405,7 +408,7 @@ def doubts_of(result: AnyResult) -> list[str]:
 
 
 def verdicts_of(result: AnyResult) -> list[AnyVerdict]:
-    """The verdicts in a result: that at its own delta, and that over several."""
+    """The verdicts of a result: at its own delta, and over several."""
     over: Any = result.over_delta
     if over is not None:
         curve = isinstance(over, em.ProfileCurve)

@@ -1,4 +1,4 @@
-"""``epsilometer estimate``: scores, losses or counts in, the posterior of epsilon out."""
+"""``epsilometer estimate``: the posterior of epsilon from scores, losses or counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
     deliver,
-    hand_over,
+    write_and_print,
     write_curve,
 )
 from epsilometer.cli.gate_options import Gate
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 def estimate(
     files: list[str] = argument(
         "FILE...",
-        "Losses (challenge_base, hypothesis, replicate, loss) or scores (score in place of loss, or "
-        "score, member) as CSV or Parquet; a store of `audit`; a result folder; or counts: "
-        "false_positives, trials_h0, false_negatives, trials_h1 and optionally challenge_base and "
-        "group, CSV or JSON. - reads standard input. Several files are batches. The first may be a "
-        "posterior.nc, or the folder that --output wrote, to go on from: delta, assumptions and claim "
-        "are then its own. A result alone is answered from as it is, but for what options say.",
+        "Losses (challenge_base, hypothesis, replicate, loss) or scores (score instead of loss, or "
+        "score, member) as CSV or Parquet; losses of a pool; a store of `audit`; a result folder; or "
+        "counts (false_positives, trials_h0, false_negatives, trials_h1, optionally challenge_base and "
+        "group) as CSV or JSON. - reads standard input. Several files are batches. If the first one is "
+        "a result folder or a posterior.nc, the others update it, with its delta, assumptions and "
+        "claim. A result alone is judged again, with the given options.",
     ),
     *,
     delta: str | None = options.DELTAS,
@@ -50,7 +50,11 @@ def estimate(
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
-    """Estimate epsilon and the attack strength from scores, losses or error counts."""
+    """Estimate epsilon from scores, losses or counts.
+
+    `estimate result/posterior.nc new.csv --output result` updates a result in place and keeps the
+    previous one in result/previous-1.
+    """
     from epsilometer.audit.inputs import LossOptions
 
     deltas = () if delta is None else options.parse_deltas(delta)
@@ -61,7 +65,7 @@ def estimate(
     _refuse_mismatch(kind, data, curves, priors, groups, engine)
     if kind == WHOLE_CURVE and delivery.check_model:
         raise InputError(
-            "--check-model is for --model published; the whole curve is always checked."
+            "--check-model is for --model published; the whole-curve model is always checked."
         )
     if data.recorded is None:
         options.need_delta(delta)
@@ -70,7 +74,7 @@ def estimate(
     model = _model(data, own, kind, deltas, batches, curves, priors, groups, engine)
     begun = data.start
     if own is not None and not engine.engine:
-        begun = own.posterior  # an engine that nobody chose is that of the result
+        begun = own.posterior  # the default engine is that of the result
     settings = None if kind == WHOLE_CURVE else engine.settings(begun)
     claims, source = _own_claim(claims, data, model, deltas)
     claims.check(deltas)
@@ -80,7 +84,7 @@ def estimate(
     file = Path(files[-1])
     level = claims.level or options.DEFAULT_LEVEL
     if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
-        own = None  # something else was asked for: it is estimated anew
+        own = None  # with other options it is estimated again
     if own is not None and len(deltas) < 2:
         asked = (level, claims.claim, delivery)
         recorded = verdict.recorded_result(own, *asked, source=source)
@@ -94,7 +98,7 @@ def estimate(
         from epsilometer.inference.updating import join_batches
 
         single = {"--check-model": delivery.check_model, "--engine mcmc": settings is not None}
-        single["going on from a posterior"] = data.start is not None
+        single["updating a posterior"] = data.start is not None
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
         counts = join_batches(*(each for _, each in batches))  # type: ignore[arg-type]
@@ -116,21 +120,21 @@ def _model(
     groups: options.GroupOptions,
     engine: options.EngineOptions,
 ) -> Any:
-    """The model of the posterior that is gone on from, or of the result, or that options describe."""
-    from epsilometer.audit.assumptions import said_otherwise
+    """The model of the posterior to update, of the result, or of the options."""
+    from epsilometer.audit.assumptions import with_changes
 
     if data.start is not None:
-        said = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
-        said |= {"engine": engine.engine, "preset": engine.preset}
+        chosen = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
+        chosen |= {"engine": engine.engine, "preset": engine.preset}
         if kind == WHOLE_CURVE:
-            said = _words(curves, priors)
-        found: Any = data.model_of(said | {"delta": deltas[0] if deltas else None})
+            chosen = _chosen_curve(curves, priors)
+        found: Any = data.model_of(chosen | {"delta": deltas[0] if deltas else None})
         if kind != WHOLE_CURVE and not found.likelihood.parameters:
             for label, counts in batches:
                 if counts.measured is not None and counts.measured.cross_fed:
                     results.warn(
-                        f"warning: {label}: counts of cross-fed models, and {data.name} takes "
-                        "decisions to be independent, which makes the interval too narrow."
+                        f"warning: {label}: counts of cross-fed models, but {data.name} assumes "
+                        "independent decisions, so the interval is too narrow."
                     )
         return found
     delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
@@ -138,7 +142,7 @@ def _model(
     if own is None:
         return made
     words = options.given(priors, groups, curves).keys() - {"model"}
-    return said_otherwise(own.posterior.model, made, [*words, *(["delta"] if deltas else [])])
+    return with_changes(own.posterior.model, made, [*words, *(["delta"] if deltas else [])])
 
 
 def _made(
@@ -166,9 +170,9 @@ def _made(
 def _own_claim(
     claims: options.ClaimOptions, data: Batches, model: Any, deltas: tuple[float, ...]
 ) -> tuple[options.ClaimOptions, str | None]:
-    """The claim and the level of the result that was given, where options have none; and whose claim.
+    """The claim and level, by default those of the given result; and the source of the claim.
 
-    It was made at the result's delta, and at no other.
+    The claim of a result holds at its own delta only.
     """
     known = data.recorded
     if known is None:
@@ -181,15 +185,15 @@ def _own_claim(
     return replace(claims, claim=stated.epsilon), stated.source
 
 
-def _words(curves: options.CurveOptions, priors: options.PriorOptions) -> dict[str, Any]:
-    """What was said of a whole-curve model, to compare with one that is there already."""
+def _chosen_curve(curves: options.CurveOptions, priors: options.PriorOptions) -> dict[str, Any]:
+    """The given options of a whole-curve model, to compare with those of a posterior."""
     from epsilometer.model.mixtures import mixing_of
 
-    said: dict[str, Any] = {"family": curves.family, "mixing": curves.mixing}
+    chosen: dict[str, Any] = {"family": curves.family, "mixing": curves.mixing}
     if curves.mixing is not None:
         known: Any = mixing_of(curves.mixing)
-        said["mixing"] = getattr(known, "rate", known.name)
-    return said | {name: priors.values[name] for name in ("strength", "epsilon_prior_scale")}
+        chosen["mixing"] = getattr(known, "rate", known.name)
+    return chosen | {name: priors.values[name] for name in ("strength", "epsilon_prior_scale")}
 
 
 def _refuse_mismatch(
@@ -204,10 +208,12 @@ def _refuse_mismatch(
     started = data.start is not None and data.start.provenance.engine == WHOLE_CURVE
     if data.start is not None and started != (kind == WHOLE_CURVE):
         own = "the whole-curve model" if started else "the published model"
-        raise InputError(f"{data.name}: is a posterior of {own}; give what that model reads.")
+        raise InputError(
+            f"{data.name}: is a posterior of {own}; update it with data for that model."
+        )
     if kind != WHOLE_CURVE:
-        said = "as --model said" if curves.chosen else "unless --model profile is said"
-        curves.refuse(f"the published one reads these, {said}")
+        hint = "" if curves.chosen else "; for that, add --model profile"
+        curves.refuse(f"this is the published model{hint}")
         return
     other = options.given(groups, engine)
     if priors.likelihood is not None:
@@ -216,7 +222,7 @@ def _refuse_mismatch(
         del other["engine"]
     if other:
         name = next(iter(other)).replace("_", "-")
-        raise InputError(f"--{name} is for --model published; the whole-curve model has none.")
+        raise InputError(f"--{name} is for --model published, not for the whole-curve model.")
 
 
 def _profile_result(
@@ -228,7 +234,7 @@ def _profile_result(
     *,
     source: str | None,
 ) -> ProfileResult:
-    """A result of the whole-curve model, over several deltas if asked."""
+    """A result of the whole-curve model, at one delta or over several."""
     level = claims.level or options.DEFAULT_LEVEL
     claim, over = claims.claim, None
     if len(deltas) > 1:
@@ -246,7 +252,7 @@ def profile_curve(
     level: float,
     claim: Claim | None,
 ) -> em.ProfileCurve:
-    """The one curve over several deltas, with what is claimed."""
+    """The curve over several deltas, with the claim."""
     return em.ProfileCurve(posterior=posterior, deltas=deltas, level=level, claim=claim)
 
 
@@ -260,7 +266,7 @@ def curve_of(
     verdict: VerdictOptions,
     scores: em.Scores | None = None,
 ) -> JudgedCurve:
-    """The curve of epsilon over several deltas, judged; ``scores`` are of the models counted."""
+    """The judged curve of epsilon over several deltas; ``scores`` are of the counted models."""
     from epsilometer.inference.claimed_curve import JudgedCurve
 
     model.check(counts)
@@ -287,7 +293,7 @@ def _over_delta(
     scores: em.Scores | None,
     file: Path,
 ) -> int:
-    """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
+    """Estimate, write and print; a page is about the first delta."""
     from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
     from epsilometer.report.gates.findings import finding_of_curve
 
@@ -323,7 +329,7 @@ def _over_delta(
         delivery.remember(None, done=True)
         return written
 
-    hand_over(
+    write_and_print(
         delivery.as_json,
         lambda: curve_data(table) if delivery.as_json else curve_text(table),
         write=write,

@@ -1,4 +1,4 @@
-"""``epsilometer losses``: getting losses out of a store, and into one."""
+"""``epsilometer losses``: export losses from a store, and import them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ losses_app = typer.Typer(
 @losses_app.command("export")
 def export_losses(
     store: Path = argument("STORE", "A store made by `audit`."),
-    file: Path = argument(
-        "FILE", "CSV, or Parquet if it ends in .parquet; of a pool .npz too; - prints CSV."
-    ),
+    file: Path = argument("FILE", "A .csv or .parquet file, for pools also .npz; - prints CSV."),
     variant: str | None = options.STORE_VARIANT,
     force: bool = outputs.FORCE,
 ) -> int:
@@ -37,7 +35,7 @@ def export_losses(
         losses = opened.measured(sizes, choose_variant(sizes.variants, variant))
     if isinstance(losses, em.PoolLosses):
         if str(file) == "-":
-            raise InputError("losses of a pool go to a file: .npz, .parquet or .csv.")
+            raise InputError("losses of a pool are written to a file: .npz, .parquet or .csv.")
         losses.write(file)
         results.say(
             f"losses of {losses.points:,} points under {losses.models:,} models written to "
@@ -54,15 +52,15 @@ def export_losses(
 
 @losses_app.command("import")
 def import_losses(
-    file: Path = argument("FILE", "Losses of the same plan, CSV or Parquet."),
+    file: Path = argument("FILE", "Losses of the same plan as CSV or Parquet."),
     target: Path = argument(
         "STORE|CONFIG",
-        "A store made by `audit`, or the TOML of an audit, whose store is made if need be.",
+        "A store made by `audit`, or the TOML file of an audit, whose store is created if needed.",
     ),
     variant: str | None = options.STORE_VARIANT,
     accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
-    """Take losses measured elsewhere under the same plan into a store."""
+    """Add losses measured elsewhere under the same plan to a store."""
     from epsilometer.audit.loss_files import choose_variant
 
     losses = em.Losses.read(file)
@@ -79,7 +77,7 @@ def import_losses(
         sizes = store.sizes()
         if sizes.canaries or sizes.points:
             raise InputError(
-                f"{target}: takes canaries of training runs and losses of pools from `audit` alone."
+                f"{target}: canaries and losses of pools can only be added by `audit`."
             )
         for hypothesis, most in ((0, sizes.models_h0), (1, sizes.models_h1)):
             largest = int(losses.replicate[losses.hypothesis == hypothesis].max(initial=-1))
@@ -89,5 +87,5 @@ def import_losses(
                     f"the plan of {store.name}, got {largest}."
                 )
         new = store.add_losses(losses, variant=choose_variant(sizes.variants, variant))
-    results.say(f"{new:,} losses taken in, {len(losses) - new:,} were there already\n")
+    results.say(f"{new:,} losses added, {len(losses) - new:,} were there already\n")
     return 0

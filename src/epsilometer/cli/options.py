@@ -67,65 +67,65 @@ def _starting(choices: list[str], incomplete: str) -> list[str]:
 AS_JSON = flag("Print one JSON object instead of text.", "--json")
 CLAIM = option(
     "E",
-    "Judge the claim that epsilon is at most E; unless given, that of the configuration or of the "
-    "result.",
+    "Judge the claim that epsilon is at most E. Default: the claim of the configuration or result.",
 )
 DELTAS = option(
     "D",
-    "The delta of (epsilon, delta)-DP, in [0, 1); never guessed. Several, D,D,... or a grid "
-    "LOW:HIGH:COUNT, make a curve; its page is about the first.",
+    "The delta of (epsilon, delta)-DP, in [0, 1); it has no default. Several, D,D,... or a grid "
+    "LOW:HIGH:COUNT, give a curve; the report is about the first.",
 )
-DELTA = option("D", "The delta of (epsilon, delta)-DP, in [0, 1); never guessed.")
+DELTA = option("D", "The delta of (epsilon, delta)-DP, in [0, 1); it has no default.")
 LEVEL = option(
     "L",
-    "Probability of the credible intervals; that of the configuration or the result, or "
-    f"{DEFAULT_LEVEL:g}, unless given.",
+    "Probability of the credible intervals. Default: that of the configuration or result, or "
+    f"{DEFAULT_LEVEL:g}.",
 )
-CHECK_MODEL = flag("Set other assumptions beside the one made.", "--check-model")
-FIGURES = option("DIR", "Write every figure for print: PNG, SVG and PDF.", "--figures")
-PROCESSES = option("N", "Processes; default one for each core.")
-SEED = option("N", "Same seed, same numbers.", default=1)
-SIGNIFICANCE = option("A", "Probability with which a bound, or each end, may err.", default=0.05)
-STORE_VARIANT = option("V", "Stores: which variant's losses.", "--variant")
+CHECK_MODEL = flag("Compare alternative models.", "--check-model")
+FIGURES = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
+PROCESSES = option("N", "Number of processes. Default: one per core.")
+SEED = option("N", "Random seed.", default=1)
+SIGNIFICANCE = option("A", "Error probability of a bound, or of each end.", default=0.05)
+STORE_VARIANT = option("V", "Stores: the variant whose losses are read.", "--variant")
 CHANGED_CODE = flag(
-    "Go on with a store although the algorithm's source file has changed.", "--accept-changed-code"
+    "Continue with a store although the algorithm's source code has changed.",
+    "--accept-changed-code",
 )
 ATTACK_METHOD = option(
     "NAME",
-    "How the attack decides: likelihood-ratio (if unset), pooled-variance, offline, threshold; on a "
-    "pool lira (if unset), lira-offline, rmia, rmia-offline, quantile, population, loss, logit.",
+    "The attack: likelihood-ratio (default), pooled-variance, offline, threshold; on a pool lira "
+    "(default), lira-offline, rmia, rmia-offline, quantile, population, loss, logit.",
 )
 SHADOWS = option(
     "M",
-    "Every challenge has M shadow models of its own under each hypothesis; unless given, models are "
+    "Every challenge has M separate shadow models under each hypothesis. Default: models are "
     "cross-fed.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorOptions:
-    """How counts arise, and the priors."""
+    """The likelihood of counts, and the priors."""
 
     likelihood: str | None = option(
         "binomial|correlated|correlated-binomial|correlated-published",
-        "How counts arise; default correlated for counts of cross-fed models, else binomial.",
+        "Likelihood of counts. Default: correlated for counts of cross-fed models, else binomial.",
     )
     strength: str | None = option(
-        "free|S", "Estimate the attack strength, the default, or hold it at S in [0, 1]."
+        "free|S", "Estimate the attack strength (default), or fix it at S in [0, 1]."
     )
     epsilon_prior_scale: float | None = option(
-        "V", "Standard deviation of epsilon's half-normal prior; default 10^0.5."
+        "V", "Standard deviation of epsilon's half-normal prior. Default: 10^0.5."
     )
 
     @property
     def values(self) -> dict[str, Any]:
-        """The options by name, the strength as a number; None where it is free or not given."""
+        """The options by name, with the strength as a number; None if it is free or not given."""
         return vars(self) | {"strength": parse_strength(self.strength)}
 
     def model(
         self, delta: float, dependence: Dependence | None, *counts: em.AttackCounts
     ) -> em.AuditModel:
-        """The published model that they describe; its likelihood, unless said, is that of counts."""
+        """The published model with these options; the counts determine the default likelihood."""
         from epsilometer.audit.assumptions import likelihood_for, model_of
 
         values = self.values | {"likelihood": self.likelihood or likelihood_for(*counts)}
@@ -133,7 +133,7 @@ class PriorOptions:
 
 
 def parse_strength(text: str | None) -> float | None:
-    """The strength that is held fixed; None for one that is free."""
+    """The fixed strength; None for a free one."""
     if text is None or text == FREE:
         return None
     return number(
@@ -143,25 +143,25 @@ def parse_strength(text: str | None) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions:
-    """Which model, and what the whole-curve model takes for granted."""
+    """The model, and the assumptions of the whole-curve model."""
 
     model: str | None = option(
         "profile|published",
-        "The whole trade-off curve from all scores (the default for scores and losses), or the "
-        "published model, from counts.",
+        "profile: the whole trade-off curve from all scores (default for scores and losses); "
+        "published: the published model from counts.",
     )
     family: str | None = option(
-        "average|gaussian|laplace|response", "Families of trade-off curves; default average."
+        "average|gaussian|laplace|response", "Family of trade-off curves. Default: average."
     )
     mixing: str | None = option(
         "free|none|Q",
-        "Whether the point may matter only now and then; Q is the known probability with which the "
-        "algorithm uses a record at all (not the batch rate of many steps). Default free.",
+        "Whether only some models may depend on the point; Q is the known probability that the "
+        "algorithm uses a record at all (not the batch rate of many steps). Default: free.",
     )
 
     @property
     def chosen(self) -> str | None:
-        """The model that was asked for by name."""
+        """The chosen model, if any."""
         return None if self.model is None else _validate.one_of("model", self.model, MODELS)
 
     def refuse(self, why: str) -> None:
@@ -173,42 +173,42 @@ class CurveOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
-    """How losses become scores."""
+    """How losses are turned into scores."""
 
     statistic: str | None = option(
         "loss|logit|module:function",
-        "Losses: what the attack looks at; default logit, which needs cross-entropy losses, and of a "
-        "result what its audit looked at.",
+        "Losses: the statistic of the attack. Default: that of the result's audit, or logit, which "
+        "needs cross-entropy losses.",
     )
     variant: str | None = STORE_VARIANT
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileLossOptions(ScoreOptions):
-    """And how they become counts."""
+    """How losses are turned into scores and counts."""
 
     target_alpha: float | None = option(
         "A",
-        "Losses with --model published: count errors at this false-positive rate; default 0.1, and of "
-        "a result that of its audit.",
+        "Losses with --model published: count errors at this false-positive rate. Default: that of the "
+        "result's audit, or 0.1.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions:
-    """How attacks of one group depend on each other."""
+    """Dependence of attacks in one group."""
 
     dependence: str | None = option(
         "scattered|pooled|independent",
-        "Counts with groups: members scatter around their average (the default), their counts are "
-        "added up (cheaper), or groups are ignored.",
+        "Counts with groups: members scatter around their average (default), their counts are added "
+        "(faster), or groups are ignored.",
     )
     scatter: str | None = option(
-        "normal|uniform", "How members of a group scatter; default normal."
+        "normal|uniform", "Distribution of the members of a group. Default: normal."
     )
-    spread: float | None = option("V", "Hold the spread of members at V; estimated unless given.")
+    spread: float | None = option("V", "Fix the spread of members at V. Default: estimated.")
     spread_prior_scale: float | None = option(
-        "V", "Standard deviation of the spread's half-normal prior; default 0.05."
+        "V", "Standard deviation of the spread's half-normal prior. Default: 0.05."
     )
 
     def made(self) -> Dependence:
@@ -219,22 +219,22 @@ class GroupOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Quadrature or chains, and how long these run."""
+    """The engine, and the settings of the sampler."""
 
-    engine: str | None = option("exact|mcmc", "Quadrature, the default, or Markov chains.")
-    preset: str | None = option("published", "mcmc: the sampler as the paper's authors ran it.")
-    num_auxiliary: int | None = option("K", "mcmc: auxiliary variables a base.")
-    num_sweeps: int | None = option("N", "mcmc: sweeps a draw, for groups.")
+    engine: str | None = option("exact|mcmc", "Quadrature (default) or Markov chains.")
+    preset: str | None = option("published", "mcmc: the settings of the paper's authors.")
+    num_auxiliary: int | None = option("K", "mcmc: auxiliary variables per base.")
+    num_sweeps: int | None = option("N", "mcmc: sweeps per draw, for groups.")
     num_iterations: int | None = option(
         "M",
-        "mcmc: draws kept from each chain; with --preset published all iterations, of which the "
-        "first tenth is discarded.",
+        "mcmc: draws kept per chain; with --preset published all iterations, the first tenth of which "
+        "is discarded.",
     )
     num_chains: int | None = option("C", "mcmc: number of chains.")
-    seed: int | None = option("N", "mcmc: same seed, same draws.")
+    seed: int | None = option("N", "mcmc: random seed.")
 
     def settings(self, start: em.Posterior | None = None) -> em.McmcSettings | None:
-        """Settings of the chains, None for quadrature; ``start`` is gone on from with its own."""
+        """Settings of the chains, None for quadrature; a posterior ``start`` keeps its own engine."""
         chosen = given(self)
         engine = _validate.one_of("engine", chosen.pop("engine", ENGINES[0]), ENGINES)
         if start is not None:
@@ -263,16 +263,16 @@ class EngineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
-    """What is held against the estimate."""
+    """The claim that is judged, and the level of intervals."""
 
     claim: float | None = CLAIM
     claim_curve: Path | None = option(
-        "CSV", "Several deltas: judge an accountant's curve, delta,epsilon."
+        "CSV", "Several deltas: judge the curve of an accountant (columns delta, epsilon)."
     )
     level: float | None = LEVEL
 
     def check(self, deltas: tuple[float, ...]) -> None:
-        """Refuse what cannot be judged, before any work is done."""
+        """Refuse invalid claims before any work is done."""
         if self.level is not None:
             _validate.level(self.level)
         if self.claim is not None:
@@ -296,7 +296,7 @@ class ClaimOptions:
 
 
 def given(*groups: Any) -> dict[str, Any]:
-    """The options of some groups that were given, by name."""
+    """The given options of some groups, by name."""
     found = {name: value for group in groups for name, value in vars(group).items()}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -336,19 +336,19 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
 # --- deltas -----------------------------------------------------------------------------------
 
 MOST_DELTAS = 1000
-"""Of a curve; more would be finer than any plot or table shows."""
+"""Most deltas of a curve; more are finer than a plot or table can show."""
 
 
 def need_delta(delta: Any) -> None:
-    """Refuse to go on without a delta."""
+    """Refuse to continue without a delta."""
     if delta is None:
         raise InputError(
-            "expected --delta D with 0 <= D < 1: a privacy parameter is never guessed."
+            "expected --delta D with 0 <= D < 1: this privacy parameter has no default."
         )
 
 
 def refuse_deltas(option: str, needed: str, deltas: tuple[float, ...]) -> None:
-    """Say that an option does not go with so many deltas."""
+    """Refuse an option that cannot be combined with this number of deltas."""
     raise InputError(f"{option} needs {needed}, got {len(deltas)} in --delta.")
 
 
@@ -377,13 +377,13 @@ def _grid(text: str, refusal: str) -> tuple[float, ...]:
     count = _validate.whole_number("COUNT", int(parts[2][:9]), least=2, most=MOST_DELTAS)
     if not 0 < low < high:
         raise InputError(f"expected 0 < LOW < HIGH in --delta LOW:HIGH:COUNT, got {text.strip()}.")
-    # To twelve digits, so that 1e-5 is among 1e-6:1e-2:5 and not a rounding error beside it.
+    # To twelve digits, so that 1e-6:1e-2:5 contains 1e-5 and not a value with a rounding error.
     inner = (float(f"{value:.12g}") for value in np.geomspace(low, high, count)[1:-1])
     return (low, *inner, high)
 
 
 def number(text: str, refusal: str) -> float:
-    """A number that was given as text; ``refusal`` is said if it is none."""
+    """Parse a number; ``refusal`` is the error message."""
     try:
         return float(text)
     except ValueError:

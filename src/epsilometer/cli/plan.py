@@ -1,4 +1,4 @@
-"""``epsilometer plan``: how large an audit must be, found by simulating audits."""
+"""``epsilometer plan``: the size of an audit that reaches a goal, by simulation."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ CURVES = ("gaussian", "laplace")
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioOptions:
-    """What is assumed of the audit that is planned, or the pilot that tells it."""
+    """The assumptions of the plan, or the pilot that they are estimated from."""
 
-    epsilon: float | None = option("E", "The epsilon that is assumed to be true.")
+    epsilon: float | None = option("E", "The assumed true epsilon.")
     strength: float | None = option(
-        "S", "The strength of the attacks, assumed; of canaries 1 unless given."
+        "S", "The assumed strength of the attacks; canaries: default 1."
     )
     delta: float | None = options.DELTA
     likelihood: str | None = option(
-        "correlated|binomial|correlated-binomial", "Cross-fed models, or with --shadows."
+        "correlated|binomial|correlated-binomial",
+        "Likelihood of the planned audit. Default: correlated; with --shadows binomial.",
     )
     pilot: Path | None = option(
         "RESULT",
         "Instead of these: a small audit, as its result folder, posterior.nc, store, losses or counts "
         "(the last three with --delta).",
     )
-    extend: bool = flag("Keep the pilot's bases and add others to them.", "--extend")
+    extend: bool = flag("Keep the pilot's bases and add others.", "--extend")
 
     def made(self, *, cross_fed: bool) -> tuple[em.AuditModel, Scenario]:
-        """The model, and what is true under it."""
+        """The model and the assumed truth."""
         from epsilometer.audit.assumptions import model_of
 
         if self.pilot is not None:
@@ -102,10 +103,10 @@ def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.Poster
 
 @dataclass(frozen=True, kw_only=True)
 class GoalOptions:
-    """What the audit is to reach."""
+    """The goals of the audit."""
 
-    width: float | None = option("W", "The interval of epsilon is to be at most W wide.")
-    claim: float | None = option("C", "PASS or FAIL is to be reached on the claim epsilon <= C.")
+    width: float | None = option("W", "Goal: an interval of epsilon at most W wide.")
+    claim: float | None = option("C", "Goal: PASS or FAIL for the claim epsilon <= C.")
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
         goals: list[Goal] = []
@@ -114,7 +115,7 @@ class GoalOptions:
         if self.claim is not None:
             goals.append(em.DecidedClaim(claim=self.claim, thresholds=sides.thresholds))
         if not goals:
-            raise InputError("expected --width W, --claim C or both: what the audit is to reach.")
+            raise InputError("expected --width W, --claim C or both: the goal of the audit.")
         return goals
 
 
@@ -148,7 +149,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Models that are trained for each challenge, and who simulates."""
+    """Shadow models per challenge, and processes for the simulations."""
 
     shadows: int | None = options.SHADOWS
     workers: int | None = options.PROCESSES
@@ -156,27 +157,27 @@ class TrainingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryOptions:
-    """Canaries of one training run, or a few: ``--design one-run``."""
+    """Canaries of one training run or a few: ``--design one-run``."""
 
-    runs: int | None = option("R", "one-run: training runs that share the canaries; default 1.")
+    runs: int | None = option("R", "one-run: training runs that share the canaries. Default: 1.")
     dataset_size: int | None = option(
-        "N", "one-run: records of a run, to tell what share of them canaries are."
+        "N", "one-run: records per run, to compute the share of canaries."
     )
-    most_canaries: int | None = option("N", "one-run: canaries at most, in all; default 1,000,000.")
+    most_canaries: int | None = option("N", "one-run: most canaries in total. Default: 1,000,000.")
     curve: str | None = option(
-        "|".join(CURVES), "one-run: the trade-off curve assumed to be true; default gaussian."
+        "|".join(CURVES), "one-run: the assumed true trade-off curve. Default: gaussian."
     )
     family: str | None = option(
         "average|gaussian|laplace|response",
-        "one-run: what the audit will assume of the curve, as in `estimate`; default average.",
+        "one-run: the family that the audit assumes, as in `estimate`. Default: average.",
     )
     mixing: str | None = option(
-        "free|none|Q", "one-run: what it will assume of mixtures, as in `estimate`; default free."
+        "free|none|Q", "one-run: the mixing that the audit assumes. Default: free."
     )
-    strength_told: bool | None = option(
-        None, "one-run: the audit will be told the strength.", "--strength-told"
+    known_strength: bool | None = option(
+        None, "one-run: the audit assumes the true strength.", "--known-strength", "--strength-told"
     )
-    error: float | None = option("P", "one-run: probability that the proof errs; default 0.05.")
+    error: float | None = option("P", "one-run: error probability of the proof. Default: 0.05.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,24 +191,24 @@ class PlanOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class Views:
-    """What is told of a plan, whatever its design."""
+    """Text, JSON and files of a plan of either design."""
 
     plan: Any
     words: Any
     figure: Callable[[Any], Any] | None = None
 
     def text(self, written: list[Path]) -> str:
-        """For a terminal."""
-        from epsilometer.report.text import paragraphs
+        """Text for a terminal."""
+        from epsilometer.report.text import paragraphs, table_lines
 
         words, plan = self.words, self.plan
         text = paragraphs([words.recommendation(plan), *words.help_sentences(plan)])
         if plan.designs:
-            text += "\n" + words.table(plan)
+            text += "\n" + "\n".join(table_lines(words.table_rows(plan))) + "\n"
         return text + results.written_to(written)
 
     def write(self, folder: Path) -> list[Path]:
-        """The files of a folder."""
+        """Write the files of a plan to a folder."""
         words, plan = self.words, self.plan
         texts = {
             PLAN: json.dumps(words.described(plan), indent=1, allow_nan=False) + "\n",
@@ -237,7 +238,11 @@ def plan(
     sides: ThresholdOptions,
     delivery: PlanOutput,
 ) -> int:
-    """Tell how large an audit must be, and at what cost, before anything is trained."""
+    """Plan the size of an audit before training anything.
+
+    By default a quick search of about half a minute; its answer states its precision. --thorough takes
+    minutes and compares alternatives.
+    """
     chosen = _validate.one_of("design", design, (MODELS, ONE_RUN))
     wanted = goals.made(sides)
     outputs.check_folder(delivery.output, force=delivery.force, same=outputs.never)
@@ -256,14 +261,13 @@ def plan(
 
 
 def _refuse(scenario: ScenarioOptions, search: SearchOptions, training: TrainingOptions) -> None:
-    """Refuse options that say nothing of canaries."""
-    told = options.given(scenario, search, training)
+    """Refuse options that do not apply to canaries."""
+    chosen = options.given(scenario, search, training)
     wrong = ("pilot", "likelihood", "shadows", "workers", "models_per_second")
     for name in (*wrong, "most_bases", "most_challenges", "thorough"):
-        if told.get(name):
+        if chosen.get(name):
             raise InputError(
-                f"--{name.replace('_', '-')} is for --design {MODELS}; canaries of one run do not "
-                "have it."
+                f"--{name.replace('_', '-')} is for --design {MODELS}, not for canaries of one run."
             )
     if scenario.extend:
         raise InputError(f"--extend is for --design {MODELS} with --pilot RESULT.")
@@ -281,16 +285,16 @@ def _one_run(
     from epsilometer.planning import one_run_wording
 
     if scenario.epsilon is None or scenario.delta is None:
-        raise InputError("expected --epsilon E and --delta D: what is assumed of the canaries.")
+        raise InputError("expected --epsilon E and --delta D: the assumed truth.")
     strength = 1.0 if scenario.strength is None else scenario.strength
     curve = _validate.one_of("curve", canaries.curve or CURVES[0], CURVES)
     truth = em.AssumedCurve(epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength)
     model = profile_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
-    if canaries.strength_told:
+    if canaries.known_strength:
         model = replace(model, strength=em.FixedStrength(value=strength))
     sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
-    told = options.given(canaries)
-    how = em.OneRunCanaries(**{sizes[name]: told[name] for name in sizes if name in told})
+    chosen = options.given(canaries)
+    how = em.OneRunCanaries(**{sizes[name]: chosen[name] for name in sizes if name in chosen})
     with results.counting("simulated audits") as on_progress:
         found = em.plan_one_run(
             model,

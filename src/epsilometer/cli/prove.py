@@ -1,4 +1,4 @@
-"""``epsilometer prove``: what attacks prove about epsilon, without a model or a prior."""
+"""``epsilometer prove``: lower bounds on epsilon, without a model or a prior."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
 
 FACT_COLUMNS = 11
-"""Of the facts below the answer: the longest label and two spaces."""
+"""Columns of the labels below the answer."""
 
 
 def prove(
     file: str = argument(
         "FILE",
-        "Scores or losses of models in the order in which they were trained, a store of `audit` or its "
-        "result folder; counts of rules fixed beforehand; or canaries of one run (score, member). - "
-        "reads standard input. Of a result, delta and claim are its own unless given.",
+        "Scores or losses of models in training order, a store of `audit`, a posterior.nc or a result "
+        "folder; counts of decision rules fixed in advance; or canaries of one run (score, member). - "
+        "reads standard input. A result has defaults for delta and claim.",
     ),
     delta: float | None = options.DELTA,
     claim: float | None = options.CLAIM,
-    error: float | None = option("P", "Probability that the proof errs, at most; default 0.05."),
+    error: float | None = option("P", "Error probability of the proof. Default: 0.05."),
     statistic: str | None = option(
         "loss|logit|module:function",
-        "Losses: what the attack looks at; default logit, which needs cross-entropy losses.",
+        "Losses: the statistic of the attack. Default: logit, which needs cross-entropy losses.",
     ),
     variant: str | None = options.STORE_VARIANT,
     shared_models: bool = flag(
-        "Models serve several bases: average over bases instead of multiplying.", "--shared-models"
+        "Bases share models: average over bases instead of multiplying.", "--shared-models"
     ),
-    fail_on: str = option("never|proven", "Exit with 3 if the claim is refuted.", default="never"),
+    fail_on: str = option(
+        "never|proven", "Exit with code 3 if the claim is refuted.", default="never"
+    ),
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Prove that epsilon is at least some L, or refute a claim.
+    """Prove a lower bound on epsilon, or refute a claim.
 
-    Scores, losses and stores may be looked at as often as anybody likes, while models are still being
-    trained: the error holds for all looks together. Counts, canaries and points that share models are
-    for one look.
+    Proofs from scores, losses and stores are anytime-valid: repeat them as often as you like while
+    models are being trained. Proofs from counts, canaries and points that share models are valid for one
+    planned analysis.
     """
     from epsilometer.audit.inputs import LossOptions
 
@@ -72,24 +74,24 @@ def prove(
 
 
 def _text(proof: em.Proof, data: Any) -> str:
-    """The answer for reading, at most 80 columns wide."""
+    """The answer as text for a terminal."""
     from epsilometer.proofs.proof import rounded_down
     from epsilometer.report.text import counted
     from epsilometer.report.units import units_of
     from epsilometer.report.verdict_words import e_value_text
 
     at = f"at delta = {proof.delta:g}"
-    said = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}"
+    finding = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}"
     if not proof.at_least > 0:
-        said = f"Nothing is proven {at}: the attacks do not rule out epsilon = 0"
+        finding = f"Nothing is proven {at}: the attacks do not rule out epsilon = 0"
     if proof.claim is not None:
         word = "Refuted" if proof.refuted else "Not refuted"
-        said = f"{word}: a claim of {proof.claim:g}. {said}"
+        finding = f"{word}: a claim of {proof.claim:g}. {finding}"
     models = int(data.trials_h0.sum() + data.trials_h1.sum())
     when = (
-        "valid at any time, however often it was looked at"
+        "valid at any time, however often you check"
         if proof.any_time
-        else "valid for one look that was planned, not for looking until it pleases"
+        else "valid for one planned analysis, not for repeated checks"
     )
     facts = [("error", f"at most {100 * proof.error:g} %, {when}"), ("assumes", proof.assumes)]
     if proof.e_value is not None:
@@ -100,17 +102,20 @@ def _text(proof: em.Proof, data: Any) -> str:
         units = units_of(data)
         what, bases = units.scored, units.bases(len(data))
         if data.shared_models:
-            models, what = data.shared_models, "models that they share"
+            models, what = data.shared_models, "shared models"
     facts.append(("data", f"{bases}, {models:,} {what}"))
     if proof.hopeless is not None:
         facts.append(("note", proof.hopeless))
     elif math.isfinite(proof.most_provable):
         most = rounded_down(proof.most_provable)
-        told = "canaries" if data.one_run else "models with a point and without it"
-        facts.append(("at most", f"{most} could be proven, were all {told} told apart"))
-    lines = [*wrapped(f"{said}."), ""]
+        separated = "canaries" if data.one_run else "models with and without the point"
+        facts.append(("at most", f"{most} could be proven, if all {separated} were separated"))
+    lines = [*wrapped(f"{finding}."), ""]
     for label, text in facts:
         lines += wrapped(text, first=f"{label:<{FACT_COLUMNS}}", rest=" " * FACT_COLUMNS)
     if not proof.refuted:
-        lines += ["", *wrapped("What is not refuted is not proven private: only attacks refute.")]
+        lines += [
+            "",
+            *wrapped("A claim that is not refuted is not proven: attacks can only refute."),
+        ]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """``epsilometer reproduce``: the paper's figures and table, from the scripts in ``reproduction/``.
 
-The scripts are no part of the package proper: they use its public interface as anybody's would.  An
-installed Epsilometer carries them beside itself; in a checkout they are at its top.
+The scripts use the public interface only.  They are installed next to the package; in a checkout they
+are at its top.
 """
 
 from __future__ import annotations
@@ -22,22 +22,20 @@ PACKAGE = "epsilometer_reproduction"
 
 
 def reproduce(
-    names: list[str] | None = argument(
-        "NAME", f"{', '.join(NAMES)}; all unless given.", default=None
-    ),
+    names: list[str] | None = argument("NAME", f"{', '.join(NAMES)}. Default: all.", default=None),
     output: Path = option(
-        "DIR", "Where figures, tables and their numbers go.", default=Path("reproduced")
+        "DIR", "Folder for figures, tables and numbers.", default=Path("reproduced")
     ),
     engine: str = option(
         None, "exact, or published: the sampler with the paper's settings (slow).", default="exact"
     ),
     train: bool = flag(
-        "Train the 8,000 networks on MNIST again instead of using the losses that come with this; "
-        "hours, and goes on where it was stopped.",
+        "Train the 8,000 networks on MNIST instead of using the included losses: hours; an "
+        "interrupted run continues.",
         "--train",
     ),
 ) -> int:
-    """Make the paper's figures and table from our own runs."""
+    """Reproduce the figures and the table of the paper."""
     wanted = list(dict.fromkeys(names or NAMES))
     for name in wanted:
         _validate.one_of("name", name, NAMES)
@@ -58,9 +56,9 @@ def reproduce(
 
 
 def package() -> ModuleType:
-    """The scripts as a package: those of the checkout this runs in, else the installed ones.
+    """The scripts as a package: those of the checkout, or the installed ones.
 
-    The checkout first: an editable install carries a copy from the day it was installed.
+    The checkout comes first: an editable install has a copy from the day it was installed.
     """
     if PACKAGE in sys.modules:
         return sys.modules[PACKAGE]

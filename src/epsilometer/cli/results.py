@@ -1,4 +1,4 @@
-"""What commands have in common: progress, one estimate, printing, warnings and folders."""
+"""Shared by commands: progress, one estimate, printing, warnings and folders."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PREVIOUS = "previous-"
 warn = _files.warn
 
 _open: list[Report] = []
-"""The displays that are shown now, the innermost last."""
+"""The displays that are open, the innermost last."""
 
 
 def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
-    """Estimate by the one call that users make, and show progress."""
+    """Estimate with a progress display."""
     title = "exact quadrature" if settings is None else "MCMC"
     if hasattr(model, "check"):
         model.check(data)
@@ -50,8 +50,8 @@ def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
 def progress(
     title: str, *, unit: str = " iterations"
 ) -> Iterator[tuple[Report | None, Advance | None]]:
-    """A progress display on stderr, if somebody is there to see it; it counts in ``unit``, if any."""
-    if _open:  # one display at a time: the outer one goes on
+    """A progress display on stderr if it is a terminal; it counts in ``unit``, if any."""
+    if _open:  # one display at a time: the outer one continues
         tell(title)
         yield _open[-1], None
         return
@@ -103,7 +103,7 @@ def counting(title: str) -> Iterator[Callable[[int], None]]:
 
 
 def tell(line: str) -> None:
-    """A line to the display that is shown now, if there is one."""
+    """Show a line in the open display, if there is one."""
     if _open:
         _open[-1](line)
 
@@ -120,7 +120,7 @@ def say_json(data: Any) -> None:
 
 
 def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> int:
-    """Print an answer in the form that was asked for; returns the exit code of an answer."""
+    """Print an answer as JSON or text; returns the exit code 0."""
     if as_json:
         say_json(data())
     else:
@@ -137,7 +137,7 @@ def text_of(file: str) -> tuple[str, str]:
 
 
 def source_of(file: str, options: LossOptions) -> Source:
-    """What a file, a folder, a store or standard input holds."""
+    """The data of a file, a folder, a store or standard input."""
     from epsilometer.audit import inputs
 
     if file != STDIN:
@@ -149,7 +149,7 @@ def source_of(file: str, options: LossOptions) -> Source:
 
 
 def warn_of_failures(path: Path) -> None:
-    """Say if models of a store are missing because they failed: what is left is a selection."""
+    """Warn if models of a store failed: the remaining ones are a selection."""
     from epsilometer.measurement.sqlite_store import is_store
 
     if not is_store(path):
@@ -158,15 +158,15 @@ def warn_of_failures(path: Path) -> None:
         failed = len(store.failures())
     if failed:
         warn(
-            f"warning: {failed:,} models failed and are left out; if failing depends on who is in the "
-            "data, estimates are biased and proofs may not hold."
+            f"warning: {failed:,} models failed and are left out; if failures depend on the training "
+            "data, estimates are biased and proofs may be invalid."
         )
 
 
 def losses_of(
     file: str, variant: str | None, shadows: int | None = None
 ) -> tuple[em.Losses, Design]:
-    """Losses of a file, a store or standard input, and how they are put to use."""
+    """Losses of a file, a store or standard input, and their design."""
     from epsilometer.audit import loss_files
 
     if file != STDIN:

@@ -1,4 +1,4 @@
-"""``epsilometer selftest``: null data through a pipeline, the shipped ones or the user's own."""
+"""``epsilometer selftest``: run a pipeline, shipped or your own, on null data."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
     from epsilometer.calibration.selftest import Data, Pipeline, SelfTest
 
 PLACE = "{file}"
-THRESHOLD_HINT = "Is a threshold chosen on the same scores that it is judged on?"
-POWER_HINT = "Silence on null data is not strength: what always answers 0 passes too."
+THRESHOLD_HINT = "Is a threshold selected on the same scores that it is evaluated on?"
+POWER_HINT = "Passing says nothing about power: a pipeline that always returns 0 passes too."
 RATES = (0.02, 0.1, 0.3, 0.5)
-"""Target rates at which losses are attacked: dependence shows at some more than at others."""
+"""Target rates at which losses are attacked: dependence is visible at some more than at others."""
 DEPENDENCE_HINT = (
-    "Decisions of cross-fed models depend on each other, so bounds for independent trials are too "
-    "sure: estimate with `--likelihood correlated`, or give each challenge shadow models of its own."
+    "Decisions of cross-fed models depend on each other, so bounds for independent trials are "
+    "overconfident: estimate with `--likelihood correlated`, or train separate shadow models."
 )
 PATIENCE = 600.0
-"""Seconds that a command may take for one set of scores."""
+"""Seconds that a command may take per dataset of scores."""
 LONGEST_LABEL = 46
-"""Characters of a pipeline's name that leave room for the numbers."""
+"""Characters of a pipeline's name in the table."""
 LONGEST_ERROR = 200
-"""Characters of what a command said before it failed; its end says why."""
+"""Characters at the end of a failed command's error output that are quoted."""
 
 
 LIKELIHOOD_RATIO = "likelihood-ratio"
-"""How it attacks unless told otherwise."""
+"""Default attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NullData:
-    """How much null data there is, and what bounds are asked of it."""
+    """The amount of null data, and the error probability of bounds."""
 
-    runs: int = option("R", "Sets of null data.", default=200)
-    canaries: int = option("M", "Scores in a set.", default=400)
+    runs: int = option("R", "Number of null datasets.", default=200)
+    canaries: int = option("M", "Scores per dataset.", default=400)
     significance: float = options.SIGNIFICANCE
-    delta: float = option("D", "For the shipped bounds; null data are private at 0.", default=1e-5)
+    delta: float = option("D", "Delta of the shipped bounds.", default=1e-5)
     seed: int = options.SEED
 
     def check(self) -> None:
-        """Refuse too little: 20 runs can tell one alarm in twenty, 4 canaries fill both sides."""
+        """Refuse too few: 20 runs can show one alarm in twenty; 4 canaries fill both sides."""
         from epsilometer.baselines.estimator import check_significance
 
         _validate.whole_number("runs", self.runs, least=20)
@@ -71,10 +71,10 @@ class LossesOptions:
     """How losses are attacked."""
 
     target_alpha: float | None = option(
-        "A", "LOSSES: the attack's target false-positive rate; several are tried unless given."
+        "A", "LOSSES: target false-positive rate of the attack. Default: several are tested."
     )
     statistic: str = option(
-        "loss|logit|module:function", "LOSSES: what it looks at.", default="loss"
+        "loss|logit|module:function", "LOSSES: statistic of the attack.", default="loss"
     )
     method: str | None = options.ATTACK_METHOD
     variant: str | None = options.STORE_VARIANT
@@ -84,25 +84,28 @@ class LossesOptions:
 def selftest(
     file: str | None = argument(
         "LOSSES",
-        "Losses, or a store of `audit`: models without the point play both parts, and the attack "
-        "and its bound are tried on them.",
+        "Losses, or a store of `audit`: models without the point take both roles, and the attack and "
+        "its bound are tested on them.",
         default=None,
     ),
     *,
     pipeline: str | None = option(
         "module:function",
-        "Your function of the scores of members and of others that returns a lower bound of epsilon.",
+        "Your function of member and non-member scores that returns a lower bound of epsilon.",
     ),
     command: str | None = option(
         "CMD",
-        "Your command; {file} stands for a CSV of score and member, and it prints a lower bound of "
+        "Your command; {file} is replaced by a CSV of score and member, and it prints a lower bound of "
         "epsilon.",
     ),
     null: NullData,
     attacked: LossesOptions,
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Feed data without any membership to a pipeline; finding epsilon there, it is broken."""
+    """Test a pipeline on null data, where epsilon is 0.
+
+    The exit code is 3 if it reports a positive epsilon too often.
+    """
     null.check()
     if sum(given is not None for given in (file, pipeline, command)) > 1:
         raise InputError("expected one of LOSSES, --pipeline and --command, got several.")
@@ -137,12 +140,12 @@ def _function(pipeline: str) -> tuple[Pipeline, str]:
 def _command(command: str) -> tuple[Pipeline, str]:
     words = shlex.split(command)
     if not any(PLACE in word for word in words):
-        raise InputError(f"--command: expected {PLACE} where the scores' file goes.")
+        raise InputError(f"--command: expected {PLACE} in place of the file of scores.")
     return partial(_printed, words), words[0]
 
 
 def _printed(words: list[str], members: Any, others: Any) -> float:
-    """What the command prints for a file of these scores."""
+    """The output of the command for a file of these scores."""
     rows = [[float(score), 1] for score in members] + [[float(score), 0] for score in others]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scores.csv"
@@ -155,8 +158,8 @@ def _printed(words: list[str], members: Any, others: Any) -> float:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InputError(f"--command: {words[0]} cannot be run ({error}).") from None
     if done.returncode != 0:
-        said = " ".join(done.stderr.split())[-LONGEST_ERROR:]
-        raise InputError(f"--command: {words[0]} ended with {done.returncode} ({said}).")
+        errors = " ".join(done.stderr.split())[-LONGEST_ERROR:]
+        raise InputError(f"--command: {words[0]} ended with {done.returncode} ({errors}).")
     got = _files.shown(done.stdout)
     refusal = f"--command: expected a number on standard output, got {got}."
     return options.number(done.stdout.strip(), refusal)
@@ -172,7 +175,7 @@ def _tested(
 
 
 def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest]:
-    """One test for each target rate; the runs deal the same losses anew."""
+    """One test per target rate; each run divides the same losses again."""
     import numpy as np
 
     from epsilometer.calibration.selftest import null_losses
@@ -180,19 +183,19 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     losses, design = results.losses_of(file, attacked.variant)
     if design.canaries or not design.models(1):
         raise InputError(
-            f"{file}: selftest deals out losses of many models, got canaries or a pool; `calibrate "
-            "--study one-run` and `--study pool` test these."
+            f"{file}: selftest needs losses of many models, got canaries or a pool; use `calibrate "
+            "--study one-run` or `--study pool` for these."
         )
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:
         rates = (_validate.open_unit_interval("target_alpha", given),)
     attack = choose_attack(attacked.method or LIKELIHOOD_RATIO)
-    looked_at = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
+    statistic = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
 
     def bounds(dealt: em.Losses) -> dict[str, float]:
         design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
-        result = design.attack(dealt, attack, statistic=looked_at)
+        result = design.attack(dealt, attack, statistic=statistic)
         return {
             f"{attack.name} on {attacked.statistic} at {rate:g}": em.best_base(
                 em.ClopperPearson(), result.counts(rate), null.delta, null.significance
@@ -223,9 +226,12 @@ def _shipped(null: NullData, *, as_json: bool) -> int:
     tests = _tested("null scores", null, drawn, bounds)
     broken = [test.label for test in tests[:-1] if test.broken]
     caught = tests[-1].broken
-    last = "All bounds keep their word on null scores; the control, wrong on purpose, is caught."
+    last = (
+        "All bounds have error rates within their stated levels on null scores; the negative control is "
+        "detected."
+    )
     if not caught:
-        last = "The control was not caught: too few runs or canaries to tell right from wrong."
+        last = "The negative control was not detected: too few runs or canaries for a conclusion."
     if broken:
         last = f"BROKEN: {'; '.join(broken)}."
     _say(tests, as_json=as_json, last=last)
@@ -237,26 +243,29 @@ def _verdict(test: SelfTest, hint: str) -> str:
     seen = f"{100 * test.alarms / test.runs:.1f}\u00a0%"
     if test.broken:
         return (
-            f"BROKEN: it finds epsilon where there is none, in {test.alarms} of {test.runs} runs; "
-            f"a bound that may err in {promised} does not. {hint}"
+            f"BROKEN: it reports a positive epsilon in {test.alarms} of {test.runs} null datasets; a "
+            f"valid bound does so in at most {promised}. {hint}"
         )
     if test.alarms > test.significance * test.runs:
         return (
-            f"SUSPECT: false alarms in {seen} of the runs, more than {promised}, but chance might do "
-            "that; more --runs would tell."
+            f"SUSPECT: false alarms in {seen} of the runs, more than {promised}, but within chance; use "
+            "more --runs."
         )
-    return f"It keeps its word: false alarms in {seen} of {test.runs} runs, at most {promised} allowed."
+    return (
+        f"Error rate within its stated level: false alarms in {seen} of {test.runs} runs, at most "
+        f"{promised} allowed."
+    )
 
 
 def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
     if as_json:
-        told = [{"pipeline": test.label, **asdict(test), "broken": test.broken} for test in tests]
-        for each in told:
+        data = [{"pipeline": test.label, **asdict(test), "broken": test.broken} for test in tests]
+        for each in data:
             del each["label"]
-        results.say_json({"tests": plain(told), "verdict": last})
+        results.say_json({"tests": plain(data), "verdict": last})
         return
     lines = [
-        "Null data: no membership in them, the true epsilon is 0.",
+        "Null data: scores do not depend on membership, so epsilon is 0.",
         "",
         f"{'':{LONGEST_LABEL}}{'false alarms':>14}{'largest':>10}",
     ]

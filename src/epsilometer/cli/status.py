@@ -1,4 +1,4 @@
-"""``epsilometer status``: what a store holds and what it still lacks."""
+"""``epsilometer status``: finished, missing and failed models of a store."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from epsilometer.measurement.store import Failure
 
 MOST_ROWS, MOST_ERRORS = 40, 10
-"""Bases, and errors with their tracebacks, that are shown: a screen or two of each."""
+"""Bases, and errors with their tracebacks, that are printed."""
 
 
 def status(
     store: Path = argument("STORE", "A store made by `audit`."), as_json: bool = options.AS_JSON
 ) -> int:
-    """Show how far the audit of a store has come; safe while it is running."""
+    """Show the progress of an audit, also while it runs."""
     with em.SqliteStore(store, read_only=True) as opened:
         found = opened.status()
     return results.answer(as_json, lambda: _described(found), lambda: _text(store.name, found))
@@ -51,14 +51,14 @@ def _described(found: Status) -> dict[str, Any]:
 
 
 def _done(found: Status) -> int:
-    """Models that have every variant."""
+    """Models with losses of every variant."""
     if found.sizes.canaries:
         return sum(h0 + h1 == found.sizes.canaries for _, h0, h1 in _done_of_bases(found))
     return min(sum(h0 + h1 for h0, h1 in part) for part in found.done.values())
 
 
 def _done_of_bases(found: Status) -> list[tuple[str, int, int]]:
-    """Each base, and its models without and with the challenge point that have every variant."""
+    """Each base, and its finished models without and with the challenge point."""
     parts = list(found.done.values())
     return [
         (name, min(part[base][0] for part in parts), min(part[base][1] for part in parts))
@@ -67,7 +67,7 @@ def _done_of_bases(found: Status) -> list[tuple[str, int, int]]:
 
 
 def _alike(found: Status) -> list[tuple[str, list[Failure]]]:
-    """Failures by what they say, the most frequent first."""
+    """Failures by message, the most frequent first."""
     from epsilometer.measurement.failures import without_numbers
 
     groups: dict[str, list[Failure]] = {}
@@ -85,7 +85,7 @@ def _text(name: str, found: Status) -> str:
     if sizes.canaries:
         what = f"{counted(sizes.challenge_bases, 'training run')}, {sizes.canaries:,} canaries each"
     if sizes.points:
-        what = f"a pool: every model is asked about {sizes.points:,} points"
+        what = f"a pool: every model is queried on {sizes.points:,} points"
     lines = [
         f"{_files.printable(name)}: {done:,} of {sizes.models:,} models ({share:.0f} %), "
         f"{len(found.failures):,} failed",
@@ -116,7 +116,7 @@ def _text(name: str, found: Status) -> str:
             shown = next((each.traceback for each in failures if each.traceback), "")
             lines += [f"    {_files.printable(line)}" for line in shown.splitlines()]
         if len(alike) > MOST_ERRORS:
-            lines.append(f"  and {len(alike) - MOST_ERRORS} other errors (--json has them all)")
+            lines.append(f"  and {len(alike) - MOST_ERRORS} other errors (all with --json)")
     if found.runs:
         last = found.runs[-1]
         ended = f"ended {last['ended']}" if last["ended"] else "has not ended, or was killed"

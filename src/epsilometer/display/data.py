@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray
 from epsilometer._table import Cell, Table
-from epsilometer.display.view import View
+from epsilometer.display.view import View, lazily
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
-from epsilometer.report.attack_comparison import RATES, roc_of
-from epsilometer.report.figures import style
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
-from epsilometer.report.figures.profile_bases import drawn_roc
 from epsilometer.report.text import counted, shortened
 from epsilometer.report.units import units_of
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
-
-MOST_CURVES = 40
-"""ROC curves that are drawn one by one."""
-
-BINS = 40
 
 WITHOUT, WITH = "without the point", "with the point"
 
@@ -62,17 +52,11 @@ def _counts_table(found: AttackCounts) -> Table:
     )  # fmt: skip
 
 
-def _counts_sheet(found: AttackCounts) -> Sheet:
-    rates = found.false_positive_rates, found.false_negative_rates
-    marks: list[Mark] = [
-        Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"),
-        style.attack_points(found, *rates, label="challenge bases"),
-    ]
-    plot = style.unit_square("false-positive rate", "false-negative rate", marks)
-    return Sheet("Error rates of the attacks", [plot], (4.4, 4.4))
-
-
-COUNTS = View(line=_counts_line, table=_counts_table, figures={"rates": _counts_sheet})
+COUNTS = View(
+    line=_counts_line,
+    table=_counts_table,
+    figures={"rates": lazily("data_figures", "counts_sheet")},
+)
 
 
 # --- scores -----------------------------------------------------------------------------------
@@ -96,36 +80,24 @@ def _scores_table(found: Scores) -> Table:
     return Table(columns=(units.base, WITHOUT, WITH, "AUC", "TPR at 1 %", "TPR at 10 %"), rows=rows)
 
 
-def _scores_sheet(found: Scores) -> Sheet:
-    finest = 0.5 / int(found.trials_h0.max())
-    order = np.argsort([-base.auc() for base in found.bases], kind="stable")
-    drawn = order[style.picked(len(order), MOST_CURVES)].tolist()
-    few = len(drawn) <= len(style.SEVERAL)
-    rates = np.geomspace(finest, 1.0, 60)
-    marks: list[Mark] = [Line(rates, rates, "grey", "guessing", width=1, dash="dot")]
-    for number, place in enumerate(drawn):
-        x, y = drawn_roc(found.bases[place], finest)
-        colour = style.SEVERAL[number] if few else "blue"
-        label = style.printed_name(found.names[place])
-        marks.append(
-            Line(x, y, colour, label, listed=few, width=1.4 if few else 0.8,
-                 opacity=1.0 if few else 0.5)
-        )  # fmt: skip
-    across = Axis("false-positive rate", (finest, 1.0), logarithmic=True)
-    plot = Plot(across, Axis("true-positive rate", (-0.02, 1.02)), marks)
-    return Sheet("ROC curves", [plot], (5.4, 3.8))
-
-
-SCORES = View(line=_scores_line, table=_scores_table, figures={"roc": _scores_sheet})
+SCORES = View(
+    line=_scores_line,
+    table=_scores_table,
+    figures={"roc": lazily("data_figures", "scores_sheet")},
+)
 
 
 def _pool_scores_line(found: PoolScores) -> str:
+    from epsilometer.report.attack_comparison import roc_of
+
     auc = roc_of(*found.pooled()).auc
     coins = "; fair coins" if found.fair_coins else ""
     return f"{found.models:,} models, {found.points:,} points; AUC {auc:.3f} over all{coins}"
 
 
 def _pool_scores_table(found: PoolScores) -> Table:
+    from epsilometer.report.attack_comparison import RATES, roc_of
+
     curve = roc_of(*found.pooled())
     rows: list[tuple[str, Cell]] = [
         ("models", found.models),
@@ -139,46 +111,14 @@ def _pool_scores_table(found: PoolScores) -> Table:
     return Table(columns=("", "value"), rows=rows)
 
 
-def _pool_scores_sheet(found: PoolScores) -> Sheet:
-    curve = roc_of(*found.pooled())
-    some = curve.true > 0
-    marks: list[Mark] = [
-        Line(curve.false, curve.false, "grey", "guessing", width=1, dash="dot"),
-        Line(curve.false[some], curve.true[some], "blue", f"AUC {curve.auc:.3f}"),
-    ]
-    across, up = (
-        Axis(f"{which}-positive rate", (float(curve.false[0]), 1.0), logarithmic=True)
-        for which in ("false", "true")
-    )
-    return Sheet("ROC curve over all models and points", [Plot(across, up, marks)], (4.6, 4.2))
-
-
 POOL_SCORES = View(
-    line=_pool_scores_line, table=_pool_scores_table, figures={"roc": _pool_scores_sheet}
+    line=_pool_scores_line,
+    table=_pool_scores_table,
+    figures={"roc": lazily("data_figures", "pool_scores_sheet")},
 )
 
 
 # --- losses -----------------------------------------------------------------------------------
-
-
-def histogram(
-    without: FloatArray, with_point: FloatArray, labels: Sequence[str], **more: Any
-) -> Plot:
-    """Densities of losses on both sides; the largest 0.5 % may lie beyond the plot."""
-    finite = [side[np.isfinite(side)] for side in (without, with_point)]
-    both = np.concatenate(finite)
-    if not len(both):
-        both = np.zeros(1)
-    low, high = np.quantile(both, [0.0, 0.995])
-    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
-    marks: list[Mark] = []
-    for side, colour, label in zip(finite, ("grey", "orange"), labels, strict=True):
-        if len(side):
-            share = np.histogram(side, edges)[0] / len(side)
-            x, y = np.repeat(edges, 2)[1:-1], np.repeat(share, 2)
-            marks.append(Band(x, None, y, colour, label, opacity=0.35))
-            marks.append(Line(x, y, colour, width=1.2))
-    return Plot(Axis("loss"), Axis("share of losses", from_zero=True), marks, **more)
 
 
 def losses_table(found: Losses) -> Table:
@@ -203,17 +143,11 @@ def losses_line(found: Losses) -> str:
     return f"{text}; {bad:,} not finite" if bad else text
 
 
-def losses_plot(found: Losses, **more: Any) -> Plot:
-    """Histograms over all bases."""
-    sides = [found.loss[found.hypothesis == side] for side in (0, 1)]
-    return histogram(sides[0], sides[1], (WITHOUT, WITH), **more)
-
-
-def _losses_sheet(found: Losses) -> Sheet:
-    return Sheet("Losses of the challenge points", [losses_plot(found)], (5.4, 3.4))
-
-
-LOSSES = View(line=losses_line, table=losses_table, figures={"histogram": _losses_sheet})
+LOSSES = View(
+    line=losses_line,
+    table=losses_table,
+    figures={"histogram": lazily("data_figures", "losses_sheet")},
+)
 
 
 def pool_losses_line(found: PoolLosses) -> str:
@@ -240,19 +174,10 @@ def pool_losses_table(found: PoolLosses) -> Table:
     return Table(columns=("", "value"), rows=rows)
 
 
-def pool_losses_plot(found: PoolLosses, **more: Any) -> Plot:
-    """Histograms over all models and points."""
-    own = found.loss[:, : found.challenges, 0]
-    member = found.member[:, : found.challenges]
-    return histogram(own[~member], own[member], ("not trained on", "trained on"), **more)
-
-
-def _pool_losses_sheet(found: PoolLosses) -> Sheet:
-    return Sheet("Losses over all models and points", [pool_losses_plot(found)], (5.4, 3.4))
-
-
 POOL_LOSSES = View(
-    line=pool_losses_line, table=pool_losses_table, figures={"histogram": _pool_losses_sheet}
+    line=pool_losses_line,
+    table=pool_losses_table,
+    figures={"histogram": lazily("data_figures", "pool_losses_sheet")},
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from epsilometer._table import Cell, Table
 from epsilometer.attacks.losses import Losses
-from epsilometer.display import data
+from epsilometer.display import data, data_figures
 from epsilometer.display.view import View
 from epsilometer.measurement.first_models import TrainingCheck, duration
 from epsilometer.model.counts import AttackCounts
@@ -68,7 +68,11 @@ def _measurement_sheet(found: Measurement) -> Sheet:
     plots = []
     for name, losses in list(found.losses.items())[:MOST_VARIANTS]:
         title = {"title": f"variant {name}"} if name else {}
-        draw = data.losses_plot if isinstance(losses, Losses) else data.pool_losses_plot
+        draw = (
+            data_figures.losses_plot
+            if isinstance(losses, Losses)
+            else data_figures.pool_losses_plot
+        )
         plots.append(draw(losses, **title))
     columns = min(2, len(plots))
     size = (4.6 * columns + 0.8, 3.2 * -(-len(plots) // columns) + 0.2)

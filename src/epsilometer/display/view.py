@@ -6,18 +6,18 @@ import base64
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from epsilometer._display import Displayed, view_of
+from epsilometer._display import VIEWS, Displayed, view_of
 from epsilometer._table import Table, escaped
 from epsilometer.errors import InputError
-from epsilometer.report.figures import render_print
-from epsilometer.report.figures.chart import save_figure
-from epsilometer.report.figures.marks import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from epsilometer.report.figures.marks import Sheet
 
 WIDEST = 640
 """Pixels of a figure below a table."""
@@ -58,6 +58,8 @@ class View:
 
     def draw(self, shown: Any, which: str | None, ax: Axes | None) -> Figure:
         """One of the figures, new or into axes."""
+        from epsilometer.report.figures import render_print
+
         name = next(iter(self.figures)) if which is None else which
         if name not in self.figures:
             known = ", ".join(self.figures)
@@ -73,6 +75,16 @@ class View:
         return render_print.draw_into(ax, sheet)
 
 
+def lazily(module: str, name: str) -> Callable[[Any], Sheet]:
+    """A figure of another module here, which is imported when it is first drawn."""
+
+    def draw(shown: Any) -> Sheet:
+        made: Sheet = getattr(import_module(f"{VIEWS}.{module}"), name)(shown)
+        return made
+
+    return draw
+
+
 def figures_of(shown: Displayed) -> tuple[str, ...]:
     """The names of the figures that ``plot`` can draw."""
     return tuple(view_of(shown).figures)
@@ -80,6 +92,8 @@ def figures_of(shown: Displayed) -> tuple[str, ...]:
 
 def image(figure: Figure, *, alt: str) -> str:
     """A figure as an image inside HTML: SVG that is not part of the page, so that nothing in it runs."""
+    from epsilometer.report.figures.chart import save_figure
+
     held = io.BytesIO()
     save_figure(figure, held, form="svg", letters=True)
     data = base64.b64encode(held.getvalue()).decode("ascii")

@@ -1,7 +1,7 @@
 """Simulated audits with canaries: scores of a known curve, the whole-curve posterior, the proof.
 
-Simulations have random numbers of their own, derived from the seed and their number, and the first
-canaries of a run do not depend on how many there are: sizes are compared on the same worlds.
+Each simulation has its own random stream, derived from the seed and its number, and the first canaries
+of a run do not depend on the number of canaries: sizes are compared on the same random numbers.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from epsilometer.planning.goals import Answer
 from epsilometer.planning.simulation import stream
 
 WHOLE, MANY = 5_000, 50_000
-"""Canaries up to which every score and every curve of the model is looked at.  Beyond, scores are
-counts between fixed ranks, and curves that so many canaries have refuted are left out."""
+"""Most canaries for which every score, and every curve of the model, is used.  Beyond, scores are counts
+between fixed ranks, and curves that fewer canaries refute are left out."""
 
 BLOCKS = 64
-"""Of ranks that become counts; the width of an interval then changes by less than one in a hundred,
-which a test holds it to."""
+"""Blocks of ranks that become counts; they change the width of an interval by less than 1 %, which is
+tested."""
 
 RARE = 1e-6
-"""Probability of curves that are left out of larger audits, which refute them all the more."""
+"""Probability below which curves are left out of larger audits, which refute them even more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AssumedCurve:
-    """Ideal canaries of a known trade-off curve, as if the truth had been told.
+    """Ideal canaries with a known trade-off curve.
 
     Parameters
     ----------
     epsilon
         The true epsilon at the delta of the audit, above 0.
     family
-        Family of the true curve, of continuous scores; ``GaussianCurves()`` unless given.
+        Family of the true curve, with continuous scores; default ``GaussianCurves()``.
     strength
-        How much of the algorithm's leak the canaries show, in (0, 1]; 1 for the best possible.
+        Share of the algorithm's leak that the canaries show, in (0, 1]; 1 is the best possible.
 
     Examples
     --------
@@ -71,13 +71,13 @@ class AssumedCurve:
             )
 
     def leak(self, delta: float) -> float:
-        """The leak that the scores of canaries have."""
+        """The leak of the canaries' scores."""
         if delta == 0 and not np.isfinite(self.family.epsilon(1.0, 0.0)):
             raise InputError(f"expected delta > 0: a {self.family.name} curve has no epsilon at 0.")
         return self.strength * float(self.family.leak_of(self.epsilon, delta))
 
     def described(self) -> dict[str, object]:
-        """What is assumed, as plain values."""
+        """The assumptions as plain values."""
         return {
             "epsilon": self.epsilon,
             "family": self.family.name,
@@ -86,7 +86,7 @@ class AssumedCurve:
 
 
 class CanaryAnswer(NamedTuple):
-    """What the posterior of a simulated audit says, and what its proof does."""
+    """The posterior of a simulated audit in numbers, and its proof."""
 
     answer: Answer
     proven: float
@@ -94,7 +94,7 @@ class CanaryAnswer(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Canaries:
-    """What all simulations of a plan share."""
+    """The settings of all simulations of a plan."""
 
     model: ProfileModel
     truth: AssumedCurve
@@ -106,7 +106,7 @@ class Canaries:
     _left: dict[int, ProfileModel] = field(default_factory=dict)
 
     def draw(self, canaries: int, number: int) -> list[FloatPair]:
-        """For each run of a simulated audit the scores of canaries that are out, and of those in."""
+        """For each run of a simulated audit, the scores of canaries that are out and in."""
         half = canaries // (2 * self.runs)
         leak, family = self.truth.leak(self.model.delta), self.truth.family
 
@@ -117,11 +117,11 @@ class Canaries:
         return [(side(run, False), side(run, True)) for run in range(self.runs)]
 
     def proven(self, canaries: int, number: int) -> float:
-        """What the proof of a simulated audit shows."""
+        """The proven epsilon of a simulated audit."""
         return self._proven(self.draw(canaries, number))
 
     def _proven(self, drawn: list[FloatPair]) -> float:
-        # As `prove` has it for canaries: all runs together.
+        # As in `prove` for canaries: all runs together.
         outside, inside = (np.concatenate(side) for side in zip(*drawn, strict=True))
         auditor = CanaryScoreAuditor(inside, outside)
         return auditor.epsilon_one_run_fdp(self.error, self.model.delta)
@@ -129,7 +129,7 @@ class Canaries:
     def simulate(self, canaries: int, number: int) -> CanaryAnswer:
         """One simulated audit."""
         drawn = self.draw(canaries, number)
-        # One level of resolution: what it leaves is far less than audits differ from one to the next.
+        # The lowest resolution: its error is far smaller than the variation between audits.
         posterior = ProfileSettings().estimate_quickly(*self._seen(drawn, canaries))
         low, high = posterior.credible_interval("epsilon", self.level)
         above = np.nan
@@ -138,7 +138,7 @@ class Canaries:
         return CanaryAnswer(Answer(low, high, above), self._proven(drawn))
 
     def _seen(self, drawn: list[FloatPair], canaries: int) -> tuple[Scores, ProfileModel]:
-        """What the engine looks at: many scores as counts, and the curves that matter for so many."""
+        """The input of the engine: many scores as counts, and the curves that are not refuted."""
         model = self._model(canaries)
         scores = Scores(
             without=[each[0] for each in drawn],
@@ -146,7 +146,7 @@ class Canaries:
             one_run=True,
         )
         if canaries > WHOLE and not any(family.pieces for family in model.families):
-            # Curves of pieces are quicker score by score.
+            # Piecewise curves are faster score by score.
             scores = scores.with_bases(counted(base) for base in scores.bases)
         return scores, model
 

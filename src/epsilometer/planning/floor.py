@@ -1,4 +1,4 @@
-"""The width that is left when every error rate is known: what more challenges can never undercut.
+"""The width that remains when every error rate is known: a limit for any number of challenges.
 
 With known rates the likelihood of (epsilon, s) from n bases is |R_s(epsilon, delta)|^-n where every
 point (alpha, beta) lies in the ring and 0 elsewhere.  So epsilon is at least the largest critical
@@ -18,14 +18,14 @@ from epsilometer.model.joint import AuditModel
 from epsilometer.model.region import beta_limits, critical_epsilon, log_ring_area
 
 EPSILON_NODES, STRENGTH_NODES = 400, 80
-"""Quantiles are then good to 1e-3 of the width, which a test holds them to."""
+"""Quantiles are then accurate to 1e-3 of the width, which is tested."""
 
 FAR_TAIL = 1e-10
-"""The prior beyond this upper quantile is left out."""
+"""The prior beyond this upper quantile is ignored."""
 
 
 def check_free(model: AuditModel) -> None:
-    """Refuse a model in which there is nothing to find out about epsilon."""
+    """Refuse a model with a fixed epsilon."""
     if model.epsilon.fixed_value is not None:
         raise InputError(
             "expected a prior of epsilon, got a fixed value: there is nothing to plan."
@@ -51,7 +51,7 @@ def known_rates_interval(
     top = model.epsilon.end
     if not math.isfinite(top):
         top = float(model.epsilon.upper_quantile(FAR_TAIL))
-        if top < 1.1 * least:  # rates that the prior hardly believes: go on from them
+        if top < 1.1 * least:  # rates that are very unlikely a priori: start from them
             top = least + 5.0
     s = model.strength.fixed_value
     if s:

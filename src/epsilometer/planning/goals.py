@@ -1,4 +1,4 @@
-"""What an audit is to reach, and what it costs to train its models."""
+"""The goals of an audit, and the cost of its models."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome, Thresholds
 
 LEAST_PROBABILITY = 1e-12
-"""Posterior probabilities are cut here before their odds are taken."""
+"""Posterior probabilities are clipped here before their odds are computed."""
 
 
 class Answer(NamedTuple):
-    """What a simulated audit found: the ends of its interval, and P(epsilon > claim) or NaN."""
+    """The result of a simulated audit: the ends of its interval, and P(epsilon > claim) or NaN."""
 
     low: float
     high: float
@@ -24,13 +24,13 @@ class Answer(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Of the interval."""
+        """Width of the interval."""
         return self.high - self.low
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalWidth:
-    """A credible interval of epsilon that is at most so wide; its level is the plan's."""
+    """A credible interval of epsilon of at most this width, with the level of the plan."""
 
     at_most: float
 
@@ -38,13 +38,13 @@ class IntervalWidth:
         _validate.positive("at_most", self.at_most)
 
     def margin(self, answer: Answer) -> float:
-        """log(wanted / found): at least 0 where the goal is reached, and smooth in the audit's size."""
+        """log(goal / width): at least 0 if the goal is reached, and smooth in the audit's size."""
         return math.log(self.at_most / max(answer.width, 1e-300))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecidedClaim:
-    """PASS or FAIL on a claimed epsilon, whichever it is."""
+    """A verdict, PASS or FAIL, on a claimed epsilon."""
 
     claim: float
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -53,7 +53,7 @@ class DecidedClaim:
         _validate.non_negative("claim", self.claim)
 
     def margin(self, answer: Answer) -> float:
-        """How far the log odds of epsilon > claim are beyond the nearer threshold; >= 0 if settled."""
+        """Log odds of epsilon > claim beyond the nearer threshold; >= 0 if decided."""
         odds = _log_odds(answer.above)
         below = _log_odds(self.thresholds.pass_at_most) - odds
         return max(below, odds - _log_odds(self.thresholds.fail_at_least))
@@ -67,17 +67,17 @@ Goal = IntervalWidth | DecidedClaim
 
 
 def width_of(goals: Sequence[Goal]) -> IntervalWidth | None:
-    """The width asked for, if one was."""
+    """The required width, if any."""
     return next((goal for goal in goals if isinstance(goal, IntervalWidth)), None)
 
 
 def claim_of(goals: Sequence[Goal]) -> DecidedClaim | None:
-    """The claim to be settled, if there is one."""
+    """The claim to decide, if any."""
     return next((goal for goal in goals if isinstance(goal, DecidedClaim)), None)
 
 
 def check_goals(goals: Sequence[Goal]) -> None:
-    """Refuse no goal, one of another kind, and two of one kind."""
+    """Refuse missing, unknown and repeated goals."""
     kinds = [type(goal) for goal in goals]
     if not goals or not set(kinds) <= {IntervalWidth, DecidedClaim} or len(set(kinds)) < len(kinds):
         raise InputError(
@@ -86,7 +86,7 @@ def check_goals(goals: Sequence[Goal]) -> None:
 
 
 def worst_margin(goals: Sequence[Goal], answer: Answer) -> float:
-    """At least 0 where every goal is reached."""
+    """The smallest margin; at least 0 if every goal is reached."""
     return min(goal.margin(answer) for goal in goals)
 
 
@@ -97,7 +97,7 @@ def _log_odds(probability: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossFedModels:
-    """Every model is a challenge and a shadow of the rest: 2 models a challenge, one a hypothesis."""
+    """Every model is a challenge and a shadow model of the rest: 2 models per challenge."""
 
     models_per_challenge: ClassVar[int] = 2
     """Models for one challenge under each hypothesis."""
@@ -105,7 +105,7 @@ class CrossFedModels:
 
 @dataclass(frozen=True, kw_only=True)
 class SeparateShadows:
-    """Each challenge has shadow models of its own, under both hypotheses.
+    """Each challenge has separate shadow models under both hypotheses.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class SeparateShadows:
 
     @property
     def models_per_challenge(self) -> int:
-        """The two challenged models, and the shadows of each."""
+        """The two challenged models and their shadow models."""
         return 2 * (1 + self.shadows_h0 + self.shadows_h1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,45 +34,45 @@ from epsilometer.planning.plan import simulations_done, sizes_between
 from epsilometer.planning.search import LEAST_SPREAD
 
 FEWEST = 40
-"""Canaries of a run: fewer say hardly more than the prior."""
+"""Fewest canaries per run; fewer tell hardly more than the prior."""
 
 FIRST = 1000
-"""Canaries of the first simulations; sizes are guessed from them."""
+"""Canaries of the first simulations, from which sizes are guessed."""
 
-LOOK = 4
-"""Simulations of a size that is only looked at."""
+FEW_SIMULATIONS = 4
+"""Simulations of a size that is only tried."""
 
 SIMULATIONS = ((2_000, 16), (10_000, 10), (10**7, 6))
-"""Simulations of a size that is recommended, by the largest size: larger audits differ less."""
+"""Simulations of a recommended size, by the largest size: larger audits vary less."""
 
 FAR, LARGE = -0.35, 10_000
-"""Mean margin of a large audit below which the largest of all is asked whether it reaches the goal."""
+"""If the mean margin of a large audit is below this, the largest size is tried next."""
 
 MOST_TRIES = 3
-"""Sizes that are simulated in full before the last of them is taken for what it is."""
+"""Sizes that are simulated in full before the search gives up."""
 
 PROOF_STEPS = (1.0, 3.0)
-"""Sizes that the proof is tried at are these times a power of ten, from 100."""
+"""Sizes of simulated proofs: these times a power of ten, from 100."""
 
 PROOFS = ((10_000, 8), (10**7, 4))
-"""Simulations of each, by the largest size."""
+"""Simulated proofs per size, by the largest size."""
 
 TAIL = 1.6449
-"""Of a normal law, 5 %: where a verdict is usually reached."""
+"""The 5 % point of a normal distribution: where a verdict is usually reached."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunCanaries:
-    """Canaries that share training runs, each in by a fair coin of its own.
+    """Canaries that share training runs, each included by an independent fair coin.
 
     Parameters
     ----------
     runs
         Training runs; canaries are split evenly among them.
     dataset_size
-        Records of a training run, canaries included, to tell what share of them canaries are.
+        Records per training run, including canaries, to compute the share of canaries.
     most
-        Canaries at most, in all runs together.
+        Most canaries, in all runs together.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class OneRunCanaries:
         _validate.whole_number("most", self.most, least=FEWEST * self.runs, most=10**6)
 
     def fitting(self, canaries: int) -> int:
-        """The least number from ``canaries`` on of which every run has as many in as out."""
+        """The smallest number from ``canaries`` on with as many canaries in as out in every run."""
         share = 2 * self.runs
         return share * -(-canaries // share)
 
@@ -100,13 +101,13 @@ class OneRunCanaries:
         return sorted({self.fitting(n) for n in sizes_between(FEWEST * self.runs, self.most)})
 
     def share(self, canaries: int) -> float | None:
-        """Canaries of a run, in and out, over its records; None if these are not known."""
+        """Canaries per run, in and out, divided by its records; None if these are unknown."""
         return None if self.dataset_size is None else canaries / self.runs / self.dataset_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCanaries:
-    """What simulations say of so many canaries.
+    """The simulated properties of a number of canaries.
 
     Attributes
     ----------
@@ -147,7 +148,7 @@ class PlannedCanaries:
 
 @dataclass(frozen=True, kw_only=True)
 class ProofSize:
-    """What the one-run proof shows with so many canaries: a median, and how often a claim falls."""
+    """The one-run proof with a number of canaries: its median, and how often it refutes the claim."""
 
     canaries: int
     proven: float
@@ -156,24 +157,24 @@ class ProofSize:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OneRunPlan(Plotted, view="plans.ONE_RUN"):
-    """A recommendation, the sizes it was chosen from, and what the proof would show.
+    """A recommendation, the sizes it was chosen from, and the expected proof.
 
     Attributes
     ----------
     recommended
-        The smallest number of canaries found that reaches the goals with the probability asked for;
-        None if none up to the most does, or nothing is needed.
+        The smallest number of canaries found that reaches the goals with the required probability;
+        None if no allowed number does, or nothing is needed.
     designs
         Every size that was simulated, smallest first.
     proofs
-        What the one-run proof shows at sizes up to the most that is allowed.
-    told_width
-        Median width at the recommended size, or the largest tried, if the strength were told; None if it
-        is told already.
+        The expected one-run proof at sizes up to the largest allowed one.
+    known_strength_width
+        Median width at the recommended size, or the largest tried, if the strength were known; None if
+        the model has a fixed strength.
     prior_width
         Width of the interval before any data.
     error
-        Probability that the proof errs.
+        Error probability of the proof.
     """
 
     model: ProfileModel
@@ -189,16 +190,23 @@ class OneRunPlan(Plotted, view="plans.ONE_RUN"):
     recommended: PlannedCanaries | None = None
     designs: tuple[PlannedCanaries, ...] = ()
     proofs: tuple[ProofSize, ...] = ()
-    told_width: float | None = None
+    known_strength_width: float | None = None
+
+    @property
+    def told_width(self) -> float | None:
+        """Deprecated: use :attr:`known_strength_width`."""
+        message = "OneRunPlan.told_width is deprecated, use OneRunPlan.known_strength_width."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.known_strength_width
 
     @property
     def width_goal(self) -> IntervalWidth | None:
-        """The width asked for, if one was."""
+        """The required width, if any."""
         return width_of(self.goals)
 
     @property
     def claim_goal(self) -> DecidedClaim | None:
-        """The claim to be settled, if there is one."""
+        """The claim to decide, if any."""
         return claim_of(self.goals)
 
     @property
@@ -232,26 +240,26 @@ def plan_one_run(
 ) -> OneRunPlan:
     """Find how many canaries reach every goal with a given probability, by simulation.
 
-    Canaries are ideal: independent, and each as telling as the scenario says.  Real ones interfere.
+    Simulated canaries are ideal: independent, and as strong as the scenario says.  Real ones interfere.
 
     Parameters
     ----------
     model
-        What the audit will assume of the whole curve.
+        The whole-curve model of the planned audit.
     scenario
-        The curve that is taken to be true.
+        The assumed true curve.
     goals
         ``IntervalWidth(at_most=...)``, ``DecidedClaim(claim=...)``, or both.
     design
-        How many runs share the canaries, and the most there may be.
+        The number of runs that share the canaries, and the largest number of canaries.
     probability
-        How often a simulated audit must reach all of them, in (0, 1).
+        Required share of simulated audits that reach all goals, in (0, 1).
     level
-        Of the credible interval.
+        Probability of the credible interval.
     error
-        Probability that the one-run proof errs.
+        Error probability of the one-run proof.
     simulations
-        Simulated audits of a recommended size, at least 4; unless given 16, or fewer where it is large.
+        Simulated audits of a recommended size, at least 4; default: 16, or fewer for large sizes.
     seed
         The same seed gives the same plan.
     on_progress
@@ -280,7 +288,7 @@ def plan_one_run(
     level = _validate.level(level)
     _validate.whole_number("seed", seed, least=0)
     if simulations is not None:
-        _validate.whole_number("simulations", simulations, least=LOOK, most=10_000)
+        _validate.whole_number("simulations", simulations, least=FEW_SIMULATIONS, most=10_000)
     chosen = design or OneRunCanaries()
     plan = OneRunPlan(
         model=model,
@@ -306,12 +314,12 @@ def plan_one_run(
             recommended=None if found is None else search.planned(found),
             designs=tuple(search.planned(size) for size in sorted(search.answers)),
             proofs=search.proofs(),
-            told_width=search.told_width(centre),
+            known_strength_width=search.known_strength_width(centre),
         )
 
 
 def _prior_width(model: ProfileModel, level: float) -> float:
-    """Width of the central interval before any data; no leak has its share at 0."""
+    """Width of the central interval of the prior, including its probability of no leak at 0."""
     none = float(model.no_leak or 0.0)
     ends = [(0.5 + side * level / 2 - none) / (1 - none) for side in (-1, 1)]
     low, high = (float(model.epsilon.quantile([max(end, 0.0)])[0]) for end in ends)
@@ -320,7 +328,7 @@ def _prior_width(model: ProfileModel, level: float) -> float:
 
 @dataclass(kw_only=True, eq=False)
 class CanarySearch:
-    """Simulations made so far, and what they say."""
+    """The simulations so far, and the choice of the next size."""
 
     plan: OneRunPlan
     progress: Callable[[int], None] | None
@@ -349,7 +357,7 @@ class CanarySearch:
             self.progress(self.done)
 
     def simulate(self, size: int, often: int) -> None:
-        """See to it that a size has been simulated so often."""
+        """Simulate a size until it has ``often`` simulations."""
         known = self.answers.setdefault(size, [])
         for number in range(len(known), often):
             known.append(self.world.simulate(size, number))
@@ -361,7 +369,7 @@ class CanarySearch:
 
     def expected(self, size: int) -> float:
         """Probability of reaching the goals, from the mean and spread of a few margins."""
-        self.simulate(size, LOOK)
+        self.simulate(size, FEW_SIMULATIONS)
         margins = self.margins(size)
         spread = max(float(np.std(margins, ddof=1)), LEAST_SPREAD)
         return float(ndtr(float(np.mean(margins)) / spread))
@@ -371,7 +379,7 @@ class CanarySearch:
         return float(np.mean(np.array(self.margins(size)) >= 0))
 
     def guess(self, first: int) -> float:
-        """The size that is needed if widths fall as the root of the number of canaries."""
+        """The required size if widths are proportional to 1 / sqrt(canaries)."""
         goals, wanted = self.plan.goals, math.inf
         width = float(np.median([found.answer.width for found in self.answers[first]]))
         for goal in goals:
@@ -379,15 +387,15 @@ class CanarySearch:
                 wanted = min(wanted, goal.at_most)
             else:
                 apart = abs(self.plan.scenario.epsilon - goal.claim)
-                # A verdict needs a tail beyond the claim, and a chance of one in five is against it.
+                # A verdict needs a 5 % tail beyond the claim, in four of five audits.
                 wanted = min(wanted, 2 * TAIL * apart / (TAIL + 0.84))
         return first * (width / max(wanted, 1e-3)) ** 2
 
     def smallest(self) -> int | None:
-        """The smallest size found that reaches the goals often enough, simulated in full; or None."""
+        """The smallest size found that reaches the goals often enough; None if none was found."""
         sizes, wanted = self.plan.design.sizes, self.plan.wanted_probability
         first = min(sizes, key=lambda size: abs(math.log(size / FIRST)))
-        self.simulate(first, LOOK)
+        self.simulate(first, FEW_SIMULATIONS)
         needed = self.guess(first)
         place = int(np.argmin([abs(math.log(size / needed)) for size in sizes]))
         self.report(f"first answer: about {sizes[place]:,} canaries")
@@ -404,10 +412,10 @@ class CanarySearch:
         return None
 
     def _bisected(self, place: int) -> int:
-        """Number of the first size whose few simulations promise enough; as many as there are if none.
+        """Index of the first size with a sufficient expected probability; the number of sizes if none.
 
-        Steps away from the first guess are doubled until its other side is reached, then halved.  Where
-        a large audit falls far short, the largest is asked at once: there may be a floor.
+        Steps from the first guess are doubled until the goal is bracketed, then halved.  If a large
+        audit falls far short, the largest is tried next: there may be a floor.
         """
         sizes, wanted = self.plan.design.sizes, self.plan.wanted_probability
         low, high, step = -1, len(sizes), 1
@@ -427,7 +435,7 @@ class CanarySearch:
         return high
 
     def proofs(self) -> tuple[ProofSize, ...]:
-        """What the proof shows at sizes up to the most; it is quick, so all of them are tried."""
+        """The proof at all sizes up to the largest; it is quick to simulate."""
         design, claim = self.plan.design, self.plan.claim_goal
         powers = [step * 10**power for power in range(2, 7) for step in PROOF_STEPS]
         least = FEWEST * design.runs
@@ -443,20 +451,20 @@ class CanarySearch:
             found.append(ProofSize(canaries=size, proven=proven, refuted_share=share))
         return tuple(found)
 
-    def told_width(self, size: int) -> float | None:
-        """The median width if the audit were told the strength; None if it is already."""
+    def known_strength_width(self, size: int) -> float | None:
+        """The median width with a known strength; None if the model has a fixed one."""
         model = self.plan.model
         if model.strength.fixed_value is not None:
             return None
-        told = replace(model, strength=FixedStrength(value=self.plan.scenario.strength))
-        world, widths = self._world(told), []
-        for number in range(LOOK):
+        known = replace(model, strength=FixedStrength(value=self.plan.scenario.strength))
+        world, widths = self._world(known), []
+        for number in range(FEW_SIMULATIONS):
             widths.append(world.simulate(size, number).answer.width)
             self._count()
         return float(np.median(widths))
 
     def planned(self, size: int) -> PlannedCanaries:
-        """What the simulations of a size come to."""
+        """The simulated properties of a size."""
         found, claim = self.answers[size], self.plan.claim_goal
         widths = _quantiles([each.answer.width for each in found])
         proven = _quantiles([each.proven for each in found])

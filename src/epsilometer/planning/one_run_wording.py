@@ -1,4 +1,4 @@
-"""A plan of canaries in sentences, as a table, and as plain values."""
+"""A plan of canaries as sentences, as a table, and as plain values."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from epsilometer.planning.wording import goal_words, number_words
 from epsilometer.proofs.proof import rounded_down
 
 INTERFERE = (
-    "Canaries of one run interfere: each is trained on beside the others, and the simulated ones are "
-    "not. Keep them a small share of the training data."
+    "Canaries of one run interfere with each other; the simulated ones do not. Keep them a small share "
+    "of the training data."
 )
 
 MUCH_WIDER = 1.2
-"""A width this many times the one with the strength told is mostly doubt about the strength."""
+"""A width above this multiple of that with a known strength is mostly uncertainty of the strength."""
 
 
 def recommendation(plan: OneRunPlan) -> str:
-    """What to do, in one sentence."""
+    """The recommended size, in one sentence."""
     goal = goal_words(plan)
     if plan.nothing_needed:
         return (
-            f"Nothing needs to be measured: {goal} is what the prior says before any data (its "
+            f"Nothing needs to be measured: the prior alone gives {goal} (its "
             f"{100 * plan.level:g} % interval is {number_words(plan.prior_width)} wide)."
         )
     found = plan.recommended
@@ -40,32 +40,32 @@ def recommendation(plan: OneRunPlan) -> str:
     where = "one training run" if runs == 1 else f"{runs} training runs"
     each = "" if runs == 1 else f", {found.canaries_per_run:,} in each"
     return (
-        f"Take {found.canaries:,} canaries in {where}{each}, every canary in by a fair coin: they reach "
-        f"{goal} with probability {found.probability:.2f}, and the interval is likely to be "
-        f"{number_words(found.median_width)} wide ({number_words(found.low_width)} to "
-        f"{number_words(found.high_width)} in 8 of 10 such audits)."
+        f"Take {found.canaries:,} canaries in {where}{each}, each included by a fair coin: they reach "
+        f"{goal} with probability {found.probability:.2f}; the median width is "
+        f"{number_words(found.median_width)} ({number_words(found.low_width)} to "
+        f"{number_words(found.high_width)} in 80 % of such audits)."
     )
 
 
 def help_sentences(plan: OneRunPlan) -> list[str]:
-    """What was assumed, how canaries split, what the strength costs, and what is proven."""
+    """The assumptions, the share of canaries, the effect of a known strength, and the proof."""
     if plan.nothing_needed or not plan.designs:
         return []
     truth, shown = plan.scenario, plan.recommended or plan.designs[-1]
-    said = [
+    sentences = [
         f"Assumed: ideal canaries of a {truth.family.name} trade-off curve with epsilon = "
         f"{truth.epsilon:g} at delta = {plan.model.delta:g}, attacked with strength "
-        f"{truth.strength:g}. Canaries that leak less need to be more.",
+        f"{truth.strength:g}. If canaries leak less, more are needed.",
         INTERFERE + _share(plan, shown),
     ]
-    told = plan.told_width
-    if told is not None and shown.median_width > MUCH_WIDER * told:
-        said.append(
-            f"Were the strength told, the interval of {shown.canaries:,} canaries would be "
-            f"{number_words(told)} wide instead of {number_words(shown.median_width)}: canaries alone "
-            "cannot tell a weak attack on a leaky algorithm from a strong attack on a private one."
+    known = plan.known_strength_width
+    if known is not None and shown.median_width > MUCH_WIDER * known:
+        sentences.append(
+            f"With a known strength, the interval of {shown.canaries:,} canaries would be "
+            f"{number_words(known)} wide instead of {number_words(shown.median_width)}: canaries "
+            "alone cannot tell a weak attack on a leaky algorithm from a strong attack on a private one."
         )
-    return [*said, *_proof(plan, shown)]
+    return [*sentences, *_proof(plan, shown)]
 
 
 def _share(plan: OneRunPlan, shown: PlannedCanaries) -> str:
@@ -79,55 +79,58 @@ def _share(plan: OneRunPlan, shown: PlannedCanaries) -> str:
 
 
 def _proof(plan: OneRunPlan, shown: PlannedCanaries) -> list[str]:
-    said = [
-        f"The one-run proof, which assumes no curve, is expected to show that epsilon is at least "
+    sentences = [
+        f"The one-run proof, which assumes no curve, is expected to prove that epsilon is at least "
         f"{rounded_down(shown.proven)} ({rounded_down(shown.low_proven)} to "
-        f"{rounded_down(shown.high_proven)} in 8 of 10), with an error of {100 * plan.error:g} %."
+        f"{rounded_down(shown.high_proven)} in 80 % of audits), with error probability "
+        f"{100 * plan.error:g} %."
     ]
     claim = plan.claim_goal
     if claim is None:
-        return said
+        return sentences
     best = max(plan.proofs, key=lambda each: each.proven)
     if plan.scenario.epsilon <= claim.claim:
-        said.append("The claim is true of what is assumed, so no proof will refute it.")
+        sentences.append("The claim is true under the assumed curve, so no proof will refute it.")
     elif plan.proof_size is not None:
-        said.append(
-            f"It refutes the claim of {claim.claim:g} with probability {plan.wanted_probability:g} from "
-            f"about {plan.proof_size:,} canaries on."
+        sentences.append(
+            f"It refutes the claim of {claim.claim:g} with probability {plan.wanted_probability:g} with "
+            f"about {plan.proof_size:,} canaries or more."
         )
     else:
-        said.append(
-            f"No number of canaries up to {plan.design.sizes[-1]:,} lets it refute the claim of "
-            f"{claim.claim:g}: it shows {rounded_down(best.proven)} at most, with about "
+        sentences.append(
+            f"No number of canaries up to {plan.design.sizes[-1]:,} refutes the claim of "
+            f"{claim.claim:g}: at most {rounded_down(best.proven)} is proven, with about "
             f"{best.canaries:,}. A FAIL would be judged, not proven."
         )
-    return said
+    return sentences
 
 
-def table(plan: OneRunPlan) -> str:
-    """The sizes in 80 columns, the recommended one marked."""
+def table_rows(plan: OneRunPlan) -> list[tuple[str, ...]]:
+    """Heading and rows of the sizes, the recommended one marked."""
     verdicts = plan.claim_goal is not None
-    head = f"  {'canaries':>9} {'a run':>9}  {'width (10-90 %)':<19} {'reached':>9} {'proven':>7}"
-    lines = [head + (f" {'PASS':>5} {'FAIL':>5} {'refuted':>7}" if verdicts else "")]
+    head = ("", "canaries", "per run", "width", "(10-90 %)", "reached", "proven")
+    rows: list[tuple[str, ...]] = [
+        (*head, *(("PASS", "FAIL", "refuted") if verdicts else ())),
+    ]
     for design in plan.designs:
-        mark = "*" if design == plan.recommended else " "
-        spread = f"{number_words(design.low_width)}-{number_words(design.high_width)}"
-        line = (
-            f"{mark} {design.canaries:>9,} {design.canaries_per_run:>9,}  "
-            f"{number_words(design.median_width):<5} ({spread + ')':<12} "
-            f"{design.probability:.2f}\u00b1{design.standard_error:.2f} "
-            f"{rounded_down(design.proven):>7}"
-        )
-        if verdicts:
-            line += (
-                f" {design.pass_share:5.2f} {design.fail_share:5.2f} {design.refuted_share:7.2f}"
+        shares = (design.pass_share, design.fail_share, design.refuted_share)
+        rows.append(
+            (
+                "*" if design == plan.recommended else " ",
+                f"{design.canaries:,}",
+                f"{design.canaries_per_run:,}",
+                number_words(design.median_width),
+                f"{number_words(design.low_width)}-{number_words(design.high_width)}",
+                f"{design.probability:.2f}\u00b1{design.standard_error:.2f}",
+                rounded_down(design.proven),
+                *((f"{share:.2f}" for share in shares) if verdicts else ()),
             )
-        lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"
+        )
+    return rows
 
 
 def described(plan: OneRunPlan) -> dict[str, Any]:
-    """The whole plan as plain values."""
+    """The plan as plain values."""
     return {
         "design": "one-run",
         "recommendation": recommendation(plan),
@@ -157,13 +160,13 @@ def described(plan: OneRunPlan) -> dict[str, Any]:
             "sizes": [asdict(each) for each in plan.proofs],
             "refutes_from": plan.proof_size,
         },
-        "width_if_strength_were_told": plan.told_width,
+        "width_if_strength_were_known": plan.known_strength_width,
         "prior_width": plan.prior_width,
         "seed": plan.seed,
     }
 
 
 def designs_csv(designs: Sequence[PlannedCanaries]) -> str:
-    """The table as CSV, all its numbers in full."""
+    """The table as CSV, with full precision."""
     rows = [["" if value is None else value for value in astuple(design)] for design in designs]
     return csv_text([field.name for field in fields(PlannedCanaries)], rows)

@@ -1,4 +1,4 @@
-"""What is taken to be true while an audit is planned: assumed values, or a pilot's posterior."""
+"""The assumed truth of a plan: known values, or the posterior of a pilot."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from epsilometer.model.counts import AttackCounts
 
 
 class Truth(NamedTuple):
-    """One state of the world.
+    """One set of true parameters.
 
     ``variance_ratio`` is 1 + (N - 1) tau, the variance of a count over that of a binomial, and
-    ``count_correlation`` is that of a base's two counts.  Both are held while the number N of
-    challenges varies: what shadow models share in cross-feeding fades as 1 / N, so tau and rho do not
-    stay but these two do.
+    ``count_correlation`` is that of a base's two counts.  Both are kept constant while the
+    number N of challenges varies: the dependence through cross-fed shadow models decreases as 1 / N, so
+    tau and rho are not constant, but these two are.
     """
 
     epsilon: float
@@ -30,7 +30,7 @@ class Truth(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AssumedScenario:
-    """Known values, as if the truth had been told.
+    """Known true values.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class AssumedScenario:
     variance_ratio: float = 1.0
     count_correlation: float = 0.0
     pilot: ClassVar[None] = None
-    """There is none."""
+    """No pilot."""
 
     def __post_init__(self) -> None:
         _validate.positive("epsilon", self.epsilon)
@@ -67,26 +67,26 @@ class AssumedScenario:
             )
 
     def truths(self, size: int, *, rng: np.random.Generator) -> list[Truth]:
-        """The same truth, so often."""
+        """The same truth ``size`` times."""
         del rng
         return [Truth(**asdict(self))] * size
 
     def described(self) -> dict[str, object]:
-        """What is assumed, as plain values."""
+        """The assumptions as plain values."""
         return {"assumed": asdict(self)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotScenario:
-    """Truths drawn from the posterior of a pilot, so that the plan carries the pilot's uncertainty.
+    """Truths drawn from the posterior of a pilot, so that the plan includes its uncertainty.
 
     Parameters
     ----------
     posterior
-        The pilot's, by any engine.
+        The posterior of the pilot, from any engine.
     extend
-        Whether the pilot's counts are part of the audit that is planned: its bases stay as they are
-        and others are added.  Otherwise the audit starts afresh.
+        Whether the planned audit keeps the pilot's bases and adds others.  Otherwise it starts from
+        scratch.
     """
 
     posterior: Posterior
@@ -95,8 +95,8 @@ class PilotScenario:
     def __post_init__(self) -> None:
         if self.posterior.counts.dependent:
             raise InputError(
-                "expected a pilot with one attack a base, got groups of several: audits whose attacks "
-                "depend on each other cannot be planned."
+                "expected a pilot with one attack per base, got groups of several: audits with "
+                "dependent attacks cannot be planned."
             )
 
     @property
@@ -131,5 +131,5 @@ Scenario = AssumedScenario | PilotScenario
 
 
 def largest_challenges(counts: AttackCounts) -> int:
-    """The most challenges that any base has under either hypothesis."""
+    """The largest number of challenges of any base under either hypothesis."""
     return int(max(counts.trials_h0.max(), counts.trials_h1.max()))

@@ -1,8 +1,8 @@
-"""Simulated audits: rates on the ring, counts from the likelihood, the interval that they lead to.
+"""Simulated audits: error rates on the ring, counts from the likelihood, and the resulting interval.
 
-Every simulation has random numbers of its own, derived from the seed and its number, and those of its
-first bases do not depend on how many bases or challenges there are.  So designs are compared on the
-same worlds, and the numbers do not depend on who simulates.
+Each simulation has its own random stream, derived from the seed and its number, and the random numbers
+of its first bases do not depend on the numbers of bases and challenges.  So designs are compared on the
+same random numbers, and results do not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from epsilometer.planning.goals import Answer
 from epsilometer.planning.scenarios import Truth
 
 RATES, COUNTS, TRUTHS = 0, 1, 2
-"""Which stream of a simulation; truths belong to all of them."""
+"""The streams of a simulation; truths are shared by all simulations."""
 
 
 class CandidateDesign(NamedTuple):
-    """So many bases in all, and so many challenges a base under each hypothesis."""
+    """The numbers of bases, and of challenges per base under each hypothesis."""
 
     bases: int
     challenges: int
@@ -39,18 +39,18 @@ class CandidateDesign(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """What all simulations of a plan share."""
+    """The settings of all simulations of a plan."""
 
     model: AuditModel
     level: float
     claim: float | None
     pilot: AttackCounts | None  # counts that every audit starts from, among the design's bases
-    most_bases: int  # rates are drawn for so many; a design takes the first of them
+    most_bases: int  # rates are drawn for this many; a design uses the first of them
     seed: int
 
 
 class SimulationJob(NamedTuple):
-    """Simulation ``number`` of a design; challenges 0 stand for rates that are known exactly."""
+    """Simulation ``number`` of a design; 0 challenges mean known error rates."""
 
     design: CandidateDesign
     number: int
@@ -58,7 +58,7 @@ class SimulationJob(NamedTuple):
 
 
 def stream(seed: int, number: int, part: int) -> np.random.Generator:
-    """The random numbers of one part of one simulation."""
+    """The random stream of one part of one simulation."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, part)))
 
 
@@ -72,7 +72,7 @@ def draw_rates(setting: Setting, job: SimulationJob) -> FloatPair:
         size=(setting.most_bases,),
         rng=stream(setting.seed, job.number, RATES),
     )
-    # With known rates the pilot's counts have nothing to add, so its bases are drawn as well.
+    # With known rates the pilot's counts add no information, so its bases are drawn as well.
     new = job.design.bases - (old if job.design.challenges else 0)
     return alpha[:new], beta[:new]
 
@@ -90,7 +90,7 @@ def draw_counts(setting: Setting, job: SimulationJob) -> AttackCounts:
     else:
         from scipy.stats import binom
 
-        # By inversion, so that more challenges or bases are seen in the same world.
+        # By inversion, so that other numbers of challenges or bases use the same random numbers.
         uniform = rng.random((setting.most_bases, 2))[: len(alpha)]
         x = np.asarray(binom.ppf(uniform[:, 0], trials, alpha), dtype=np.int64)
         y = np.asarray(binom.ppf(uniform[:, 1], trials, beta), dtype=np.int64)
@@ -103,7 +103,7 @@ def simulate(setting: Setting, job: SimulationJob) -> Answer:
     if not job.design.challenges:
         alpha, beta = draw_rates(setting, job)
         return Answer(*known_rates_interval(alpha, beta, setting.model, level=setting.level))
-    # One level of resolution: what it leaves is far less than audits differ from one to the next.
+    # The lowest resolution: its error is far smaller than the variation between audits.
     posterior = estimate_quickly(draw_counts(setting, job), setting.model)
     low, high = posterior.credible_interval("epsilon", setting.level)
     if setting.claim is None:
@@ -118,9 +118,9 @@ Run = Callable[[Sequence[SimulationJob]], list[Answer]]
 def simulator(
     setting: Setting, workers: int, progress: Callable[[int], None] | None = None
 ) -> Iterator[Run]:
-    """A function that simulates jobs, here or in processes that stay until the end.
+    """A function that simulates jobs, here or in worker processes.
 
-    ``progress`` is told after each simulation how many there have been.
+    ``progress`` is called after each simulation with their number.
     """
     done = count(1)
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
@@ -128,7 +128,7 @@ def simulator(
         def answers(jobs: Sequence[SimulationJob]) -> Iterable[Answer]:
             if pool is None:
                 return (simulate(setting, job) for job in jobs)
-            # Large designs take longest: begin with them, so that none is left alone at the end.
+            # Large designs take longest, so they come first.
             order = sorted(range(len(jobs)), key=lambda i: -jobs[i].design.bases)
             futures = {i: pool.submit(simulate, setting, jobs[i]) for i in order}
             return (futures[i].result() for i in range(len(jobs)))

@@ -1,4 +1,4 @@
-"""A plan in sentences, as a table, and as plain values."""
+"""A plan as sentences, as a table, and as plain values."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ class HasGoals(Protocol):
 
     @property
     def width_goal(self) -> IntervalWidth | None:
-        """The width asked for, if one was."""
+        """The required width, if any."""
 
     @property
     def claim_goal(self) -> DecidedClaim | None:
-        """The claim to be settled, if there is one."""
+        """The claim to decide, if any."""
 
     @property
     def level(self) -> float:
-        """Of the credible interval."""
+        """Probability of the credible interval."""
 
 
 NEAR_FLOOR = 1.15
-"""Widths up to this multiple of the floor: more challenges cannot narrow them further to speak of."""
+"""Up to this multiple of the floor, more challenges hardly narrow the interval."""
 
 
 def recommendation(plan: AuditPlan) -> str:
-    """What to do, in one sentence."""
+    """The recommended design, in one sentence."""
     if plan.nothing_needed:
         return (
-            f"Nothing needs to be measured: {goal_words(plan)} is what the prior says before any data "
+            f"Nothing needs to be measured: the prior alone gives {goal_words(plan)} "
             f"(its {100 * plan.level:g} % interval is {number_words(plan.prior_width)} wide)."
         )
     found = plan.recommended
@@ -57,24 +57,23 @@ def recommendation(plan: AuditPlan) -> str:
     added = ""
     if plan.scenario.pilot is not None:
         new = found.bases - len(plan.scenario.pilot)
-        added = f" ({new:,} new ones beside those of the pilot)"
+        added = f" ({new:,} in addition to those of the pilot)"
     return (
-        f"Take {found.bases:,} challenge bases{added} with {found.challenges:,} challenges each under "
-        f"either hypothesis: {found.models:,} models{time} reach {goal_words(plan)} with "
-        f"probability {found.probability:.2f}, and the interval is likely to be "
-        f"{number_words(found.median_width)} wide ({number_words(found.low_width)} to "
-        f"{number_words(found.high_width)} in 8 of 10 such audits)."
+        f"Take {found.bases:,} challenge bases{added} with {found.challenges:,} challenges per base "
+        f"under each hypothesis: {found.models:,} models{time} reach {goal_words(plan)} with "
+        f"probability {found.probability:.2f}; the median width is {number_words(found.median_width)} "
+        f"({number_words(found.low_width)} to {number_words(found.high_width)} in 80 % of such audits)."
     )
 
 
 def help_sentences(plan: AuditPlan) -> list[str]:
-    """What would help, and what would not: challenges, bases, stronger attacks."""
+    """The precision of the search, and the effect of more challenges, bases or stronger attacks."""
     if plan.nothing_needed or not plan.designs:
         return []
-    said = []
+    sentences = []
     if plan.quick and plan.recommended is not None:
         found = plan.recommended
-        said.append(
+        sentences.append(
             f"This is a quick search: the probability comes from {found.simulations} simulated audits "
             f"(standard error {found.standard_error:.2f}), and a cheaper design may exist. --thorough "
             "simulates 100, and alternatives."
@@ -82,59 +81,59 @@ def help_sentences(plan: AuditPlan) -> list[str]:
     design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
     floor = f"{number_words(design.floor_width)} with {design.bases:,} bases"
     if design.median_width <= NEAR_FLOOR * design.floor_width:
-        said.append(
-            f"More challenges no longer help: were every error rate known, the width would still be "
-            f"{floor}; only more bases or a stronger attack would narrow it."
+        sentences.append(
+            f"More challenges no longer help: even with known error rates the width would be {floor}; "
+            "only more bases or a stronger attack would narrow it."
         )
     else:
-        said.append(f"More challenges can narrow the interval to {floor} at best, its floor.")
+        sentences.append(f"More challenges can narrow the interval to {floor} at best (its floor).")
     wanted = plan.wanted_probability
     short = [f.bases for f in plan.floors if f.probability is not None and f.probability < wanted]
     if short and plan.width_goal is not None:
-        said.append(
-            f"With {max(short):,} bases or fewer no number of challenges reaches a width of "
+        sentences.append(
+            f"With {max(short):,} bases or fewer, no number of challenges reaches a width of "
             f"{plan.width_goal.at_most:g} often enough."
         )
     if plan.stronger is not None:
-        said.append(
-            f"Attacks of strength {plan.stronger.strength:g} would make the interval of "
-            f"{design.bases:,} x {design.challenges:,} about "
-            f"{number_words(plan.stronger.median_width)} wide instead of "
-            f"{number_words(design.median_width)}."
+        sentences.append(
+            f"With attacks of strength {plan.stronger.strength:g}, the interval of {design.bases:,} x "
+            f"{design.challenges:,} would be about {number_words(plan.stronger.median_width)} wide "
+            f"instead of {number_words(design.median_width)}."
         )
     if plan.model.likelihood.parameters:
-        said.append("Widths with estimated correlations are worked out to 5 %.")
-    return said
+        sentences.append("Widths with estimated correlations are accurate to 5 %.")
+    return sentences
 
 
-def table(plan: AuditPlan) -> str:
-    """The designs in 80 columns, the recommended one marked."""
+def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
+    """Heading and rows of the designs, the recommended one marked."""
     verdicts = plan.claim_goal is not None
-    head = f"  {'bases':>6} {'challenges':>10}  {'width (10-90 %)':<19} {'floor':>6} {'reached':>9}"
-    head += (
-        f" {'PASS':>5} {'FAIL':>5} {'models':>10}" if verdicts else f" {'models':>11} {'hours':>7}"
-    )
-    lines = [head]
+    hours = any(design.hours is not None for design in plan.designs)
+    head = ("", "bases", "challenges", "width", "(10-90 %)", "floor", "reached")
+    ends = (*(("PASS", "FAIL") if verdicts else ()), "models", *(("hours",) if hours else ()))
+    rows: list[tuple[str, ...]] = [(*head, *ends)]
     for design in plan.designs:
-        mark = "*" if design == plan.recommended else " "
-        spread = f"{number_words(design.low_width)}-{number_words(design.high_width)}"
-        line = (
-            f"{mark} {design.bases:>6,} {design.challenges:>10,}  "
-            f"{number_words(design.median_width):<5} ({spread + ')':<12} "
-            f"{number_words(design.floor_width):>6} "
-            f"{design.probability:.2f}\u00b1{design.standard_error:.2f}"
+        shares = (design.pass_share, design.fail_share)
+        time = "" if design.hours is None else number_words(design.hours)
+        rows.append(
+            (
+                "*" if design == plan.recommended else " ",
+                f"{design.bases:,}",
+                f"{design.challenges:,}",
+                number_words(design.median_width),
+                f"{number_words(design.low_width)}-{number_words(design.high_width)}",
+                number_words(design.floor_width),
+                f"{design.probability:.2f}\u00b1{design.standard_error:.2f}",
+                *((f"{share:.2f}" for share in shares) if verdicts else ()),
+                f"{design.models:,}",
+                *((time,) if hours else ()),
+            )
         )
-        if verdicts:
-            line += f" {design.pass_share:5.2f} {design.fail_share:5.2f} {design.models:>10,}"
-        else:
-            hours = "" if design.hours is None else number_words(design.hours)
-            line += f" {design.models:>11,} {hours:>7}"
-        lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"
+    return rows
 
 
 def described(plan: AuditPlan) -> dict[str, Any]:
-    """The whole plan as plain values."""
+    """The plan as plain values."""
     return {
         "recommendation": recommendation(plan),
         "what_helps": help_sentences(plan),
@@ -165,13 +164,13 @@ def described(plan: AuditPlan) -> dict[str, Any]:
 
 
 def designs_csv(designs: Sequence[PlannedDesign]) -> str:
-    """The table as CSV, all its numbers in full."""
+    """The table as CSV, with full precision."""
     rows = [["" if value is None else value for value in astuple(design)] for design in designs]
     return csv_text([field.name for field in fields(PlannedDesign)], rows)
 
 
 def goal_words(plan: HasGoals) -> str:
-    """What is wanted."""
+    """The goals in words."""
     parts = []
     if plan.width_goal is not None:
         parts.append(
@@ -183,5 +182,5 @@ def goal_words(plan: HasGoals) -> str:
 
 
 def number_words(value: float) -> str:
-    """Three significant digits, without an exponent where one is not needed."""
+    """Three significant digits, without an exponent where possible."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

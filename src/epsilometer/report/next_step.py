@@ -111,7 +111,7 @@ def _narrow(result: ProfileResult) -> str:
     posterior, units, scores = result.posterior, units_of(result.scores), result.scores
     low, high = posterior.credible_interval("epsilon", result.level)
     shown = posterior.credible_interval("shown", result.level)
-    if shown[1] - shown[0] > (high - low) / 2:
+    if shown[1] > 2 * shown[0] or shown[1] - shown[0] > (high - low) / 2:
         now = int((scores.trials_h0 + scores.trials_h1).max())
         verb = "use" if scores.one_run else "train"
         return (

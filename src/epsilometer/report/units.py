@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.model.profile import INDEPENDENT_MODELS
 from epsilometer.model.scores import Scores
 from epsilometer.report.text import counted
+
+if TYPE_CHECKING:
+    from epsilometer.inference.profile.result import ProfileResult
 
 
 @dataclass(frozen=True, kw_only=True)

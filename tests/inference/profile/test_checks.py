@@ -78,7 +78,7 @@ def test_one_family_of_several_can_be_asked_alone() -> None:
     assert found.replications == 150
     refuted = em.estimate(gaussian_bases([2.0] * 8, 600, 600, seed=35), model)
     assert refuted.family_probability("response") < 1e-12
-    with pytest.raises(ContradictionError, match="response is refuted beyond doubt"):
+    with pytest.raises(ContradictionError, match="response is ruled out by the scores"):
         check_rocs(refuted, rng=np.random.default_rng(4), family="response")
 
 

@@ -15,8 +15,9 @@ from arviz_stats import base as arviz_base
 
 import epsilometer as em
 from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.profile.posterior import FOR_BASES, ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.profile.solve import solve
 from epsilometer.inference.result import Question
 from epsilometer.inference.verdict import Outcome, Verdict
 from tests.inference.profile.test_engine import gaussian_bases, pinned
@@ -411,3 +412,21 @@ def test_another_prior_is_estimating_with_it(posterior: ProfilePosterior) -> Non
         expected.quantile("epsilon", [0.05, 0.5, 0.95]),
         rtol=0.02,
     )
+
+
+@pytest.mark.parametrize("scale", [0.7, 2.0, 8.0])
+def test_known_likelihoods_give_the_same_solution(
+    posterior: ProfilePosterior, scale: float
+) -> None:
+    model = replace(posterior.model, epsilon=em.HalfNormal(scale=scale))
+    tables, resolution = posterior.tables, posterior.resolution
+    alone = solve(model, tables, resolution)
+    shared = solve(model, tables, resolution, known=posterior.solution)
+    # Likelihoods below e^-30 of the best are left out of either, on slightly different stretches.
+    assert shared.log_evidence == pytest.approx(alone.log_evidence, abs=1e-9)
+    for one, other in zip(shared.probability, alone.probability, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-12)
+    # A solution of other laws of strengths is of no use, and is not used.
+    coarse = solve(model, tables, FOR_BASES)
+    again = solve(model, tables, resolution, known=coarse)
+    np.testing.assert_array_equal(again.probability[0], alone.probability[0])

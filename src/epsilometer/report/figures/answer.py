@@ -73,13 +73,22 @@ def answer_chart(result: JudgedResult) -> Chart:
     )
     return Chart(
         name="answer",
-        title="Proven, shown, estimated and claimed"
-        if len(rows) > 1
-        else "Proven, estimated, claimed",
+        title=_title(shown=len(rows) > 1, claimed=claim is not None),
         caption=_caption(result, claim_is_drawn=drawn),
         plots=[plot],
         size=(7.2, 0.62 * (len(rows) + 3) + 1.0),
     )
+
+
+def _title(*, shown: bool, claimed: bool) -> str:
+    """The quantities of the figure, as a heading."""
+    *first, last = [
+        "proven",
+        *(["shown"] if shown else []),
+        "estimated",
+        *(["claimed"] if claimed else []),
+    ]
+    return f"Epsilon: {', '.join(first)} and {last}"
 
 
 def _rows(result: JudgedResult) -> list[_Row]:

@@ -69,6 +69,9 @@ def _draw_plot(axes: Axes, plot: marks.Plot) -> None:
         _draw_mark(axes, mark)
     _set_axis(axes, "x", plot.x)
     _set_axis(axes, "y", plot.y)
+    for mark in plot.marks:  # last: where notes go depends on the ends of the axes
+        if isinstance(mark, marks.Note):
+            _draw_note(axes, mark)
     if plot.square:
         axes.set_aspect("equal")
     if plot.title is not None:
@@ -155,8 +158,6 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
             axes.annotate(mark.label, (mark.x, 1.005), fontsize=9, color=look["color"], **place)
     elif isinstance(mark, marks.Span):
         axes.axvspan(mark.low, mark.high, color=style.BLUE, alpha=0.12, linewidth=0)
-    else:
-        _draw_note(axes, mark)
 
 
 def _draw_line(axes: Axes, mark: marks.Line) -> None:
@@ -218,5 +219,7 @@ def _draw_note(axes: Axes, mark: marks.Note) -> None:
         place = (1.01, mark.y)
         axes.annotate(mark.text, place, xycoords=("axes fraction", "data"), va="center", **look)
     else:
-        look |= {"xytext": (0, 3), "textcoords": "offset points"}
-        axes.annotate(mark.text, (mark.x, mark.y), ha="right", **look)
+        look |= {"xytext": (0, 4), "textcoords": "offset points"}
+        place = axes.transAxes.inverted().transform(axes.transData.transform((mark.x, mark.y)))[0]
+        side = "left" if place < 0.2 else "right" if place > 0.8 else "center"
+        axes.annotate(mark.text, (mark.x, mark.y), ha=side, **look)

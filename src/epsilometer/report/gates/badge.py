@@ -9,7 +9,7 @@ from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, short, wor
 GREEN, RED, AMBER, BLUE, GREY = "#1a7f37", "#b42318", "#8a5a00", "#0b5cad", "#555555"
 """Each has a contrast of at least 4.5 with the white text."""
 
-_NARROW, _WIDE = "ijl.,:;|!'()[] 1ftr", "mwMW@%≤≥εδ"
+_NARROW, _WIDE = "ijl.,:;|!'()[] 1ftr", "mwMW@%≤≥"
 HEIGHT, PADDING = 20, 6
 
 

@@ -32,6 +32,7 @@ from epsilometer.report.page.what_if_measures import (
     measure_of_curves,
     measure_of_densities,
     measures_over_deltas,
+    share_beyond,
 )
 
 DELTAS = tuple(digit * 10.0**power for power in range(-8, -1) for digit in (1, 2, 5)) + (0.1,)
@@ -43,6 +44,10 @@ FEW_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 FACTORS = (0.25, 4.0)
 """How far the slider rescales the prior; the check of the prior halves and doubles that again."""
 
+WIDER, BEYOND, BEYOND_DOUBLED = (3.0, 2.0, 1.5, 1.25, 1.0), 1e-3, 0.03
+"""Smaller upper ends of the slider, tried until at most this share of the posterior is beyond the
+largest leak with a likelihood: at the end of the slider, and where the check of the prior doubles it."""
+
 FLAT, BOUND_ACCURACY = 1e-3, 1e-3
 """Bounds that differ by less, relative where above 1, count as equal; the smaller one is used."""
 
@@ -51,6 +56,10 @@ PRIOR_KINDS = ("half-normal", "exponential", "log-normal", "uniform")
 
 SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
 """How priors call the number that scales them."""
+
+LIMITED = (
+    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this page has."
+)
 
 CHAINS = (
     "This page cannot recompute its answer: it was sampled with Markov chains, and draws do not carry "
@@ -101,6 +110,7 @@ def what_if(result: Result | ProfileResult) -> WhatIf:
             "deltas": grid.deltas,
             "own": grid.deltas.index(result.model.delta),
             "deltaNote": grid.note,
+            "scaleNote": "" if grid.factors[1] == FACTORS[1] else LIMITED,
             "perDelta": len(grid.measures) > 1,
             "measures": [each.described() for each in grid.measures],
             "maps": grid.maps,
@@ -131,7 +141,17 @@ def _curve_grid(result: ProfileResult) -> _Grid:
         f"Epsilon is read off the same curves at another delta; the prior stays at delta = "
         f"{posterior.model.delta:g}. A number in the field selects the nearest delta of the slider."
     )
-    return _Grid(deltas, [measure], maps, FACTORS, note)
+
+    def reaches(factor: float) -> bool:
+        prior = posterior.model.epsilon
+        shares = [
+            share_beyond(measure, curves, prior.rescaled(each * factor), posterior.model.delta)
+            for each in (1, 2)
+        ]
+        return shares[0] <= BEYOND and shares[1] <= BEYOND_DOUBLED
+
+    widest = next((each for each in (FACTORS[1], *WIDER) if reaches(each)), 1.0)
+    return _Grid(deltas, [measure], maps, (FACTORS[0], widest), note)
 
 
 def _count_grid(result: Result) -> _Grid:

@@ -28,13 +28,14 @@
   const factorAt = (i) => (i < 0 ? smallest ** (-i / PRIOR_STEPS) : largest ** (i / PRIOR_STEPS));
   const stepOf = (priorScale) => {
     const log = Math.log(priorScale / scale.value);
+    if (log === 0) return 0;
     return Math.round(PRIOR_STEPS * (log < 0 ? -log / Math.log(smallest) : log / Math.log(largest)));
   };
   const between = (value, low, high) => Math.max(low, Math.min(high, value));
 
   const setUp = () => {
     Object.assign(part("claim"), { min: 0, max: longest, step: unit });
-    Object.assign(part("prior"), { min: -PRIOR_STEPS, max: PRIOR_STEPS, step: 1 });
+    Object.assign(part("prior"), { min: -PRIOR_STEPS, max: largest > 1 ? PRIOR_STEPS : 0, step: 1 });
     Object.assign(part("delta"), { min: 0, max: deltas.length - 1, step: 1 });
     part("delta").disabled = part("delta-number").disabled = deltas.length === 1;
     part("prior-number").min = smallest * scale.value;

@@ -149,6 +149,25 @@ def _component(
     )
 
 
+def share_beyond(measure: Measure, curves: Sequence[Curves], prior: Prior, delta: float) -> float:
+    """Posterior probability beyond the ends of the axes, if likelihoods stayed as they are there."""
+    inside = math.exp(measure.log_no_leak) if np.isfinite(measure.log_no_leak) else 0.0
+    beyond = 0.0
+    shift = max(float(each.log_weights.max()) for each in measure.components)
+    inside *= math.exp(-shift)
+    for component in measure.components:
+        assert component.map_number is not None
+        own, size = curves[component.map_number], len(component.log_weights)
+        centres = np.exp(component.first + component.step * np.arange(size))
+        weights = np.exp(component.log_weights - shift)
+        inside += float(weights @ np.exp(prior.log_density(own.epsilon(centres, delta))))
+        last = own.epsilon(np.exp(component.ends[1] - np.array([component.step, 0.0])), delta)
+        width = float(last[1] - last[0])
+        if width > 0:
+            beyond += float(weights[-1]) / width * prior.probability_above(float(last[1]))
+    return beyond / (inside + beyond)
+
+
 def map_of_curves(
     curves: Curves, ends: tuple[float, float], deltas: Sequence[float]
 ) -> dict[str, Any]:

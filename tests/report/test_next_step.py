@@ -1,0 +1,82 @@
+"""Every result has one sentence that says what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import epsilometer as em
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import JudgedResult, Question
+from epsilometer.model.profile import ProfileModel
+from epsilometer.report import next_step as steps
+from epsilometer.report.next_step import next_step
+from epsilometer.report.wording import after_verdict
+from tests.report.posteriors import counts, exact, gather, sampled
+from tests.report.profiles import bare, gaussian, posterior
+
+
+@cache
+def plain() -> ProfileResult:
+    """At a delta where the scores show the rates that determine epsilon."""
+    scores = gaussian([1.5, 0.2, 0.8], 40)
+    return ProfileResult(posterior=posterior(scores, ProfileModel(delta=0.1)))
+
+
+def judged(claim: float) -> ProfileResult:
+    return replace(plain(), question=Question(claim=claim))
+
+
+def many_models() -> ProfileResult:
+    """Little is left to learn of each base."""
+    scores = gaussian([1.0] * 2, 1500)
+    return ProfileResult(posterior=posterior(scores, ProfileModel(delta=1e-2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (plain, f"{steps.STATE_A_CLAIM}; to narrow the interval first, train more models per base"),
+        (bare, f"{steps.STATE_A_CLAIM}, and use a delta of at least"),
+        (lambda: gather(exact(), compare=False), f"{steps.STATE_A_CLAIM}."),
+        (lambda: judged(0.05), steps.FIX),
+        (lambda: judged(2.0), "To settle this, train more models per base (320 instead of 80)"),
+        (lambda: judged(50.0), steps.STRONGER),
+        (lambda: replace(bare(), question=Question(claim=50.0)), "Before you rely on this, use a delta"),
+        (lambda: gather(exact(), claim=0.2, compare=False), f"{steps.FIX}."),
+        (lambda: gather(sampled(scale=0.0), claim=1.5, compare=False), "Run the sampler for longer"),
+        (lambda: gather(sampled(scale=0.0), claim=0.7, compare=False), f"{steps.FIX}."),
+        (lambda: gather(sampled(scale=0.0), compare=False), "Run the sampler for longer"),
+    ],
+    ids=["none, wide", "none, extrapolated", "none, published", "fail", "open", "weak",
+         "extrapolated", "proven", "not converged", "not converged, proven", "not converged, no claim"],
+)  # fmt: skip
+def test_the_next_step(make: Callable[[], JudgedResult], expected: str) -> None:
+    said = next_step(make())
+    assert said.startswith(expected)
+    # One sentence.
+    assert said.endswith(".")
+    assert ". " not in said
+
+
+def test_more_models_are_not_advised_where_they_would_not_help() -> None:
+    said = next_step(many_models())
+    assert said == f"{steps.STATE_A_CLAIM}." or "use stronger attacks or more bases" in said
+
+
+def test_an_open_verdict_of_counts_names_how_many_would_settle_it() -> None:
+    result = gather(exact(counts([40] * 6, [30, 45, 52, 60, 35, 48], 100)), compare=False)
+    claim = float(result.posterior.quantile("epsilon", 0.6))
+    open_one = gather(result.posterior, claim=claim, compare=False)
+    assert open_one.verdict is not None
+    assert open_one.verdict.outcome is em.Outcome.INCONCLUSIVE
+    said = next_step(open_one)
+    if any(item.surprising for item in open_one.predictive.statistics):
+        assert said == steps.OTHER_MODEL
+    else:
+        assert said.startswith("Measure ") or said in (steps.STRONGER_ATTACKS, steps.PLAN)
+        forecasts = " ".join(after_verdict(open_one))
+        assert said in (steps.STRONGER_ATTACKS, steps.PLAN) or "would settle it as" in forecasts
