@@ -192,7 +192,7 @@ def test_hostile_names_stay_names_under_the_mouse(opened: Open) -> None:
     for name, (x, y) in zip(SEEN, places(seen.page, "region-1", -1), strict=True):
         seen.page.mouse.move(x, y)
         wanted = shortened(name, 40)
-        seen.wait_for(lambda: (label(seen.page, "region-1") or [None])[0], wanted)
+        seen.wait_for(lambda: (label(seen.page, "region-1") or [""])[0], wanted)
         tags = seen.page.evaluate(
             """[...document.querySelectorAll("#region-1 .tip *")].map((e) => e.tagName)"""
         )

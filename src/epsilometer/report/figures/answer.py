@@ -82,13 +82,10 @@ def answer_chart(result: JudgedResult) -> Chart:
 
 def _title(*, shown: bool, claimed: bool) -> str:
     """The quantities of the figure, as a heading."""
-    *first, last = [
-        "proven",
-        *(["shown"] if shown else []),
-        "estimated",
-        *(["claimed"] if claimed else []),
-    ]
-    return f"Epsilon: {', '.join(first)} and {last}"
+    names = ["proven", "shown", "estimated"] if shown else ["proven", "estimated"]
+    if claimed:
+        names.append("claimed")
+    return f"Epsilon: {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _rows(result: JudgedResult) -> list[_Row]:

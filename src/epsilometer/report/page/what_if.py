@@ -58,7 +58,8 @@ SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
 """How priors call the number that scales them."""
 
 LIMITED = (
-    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this page has."
+    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this page "
+    "has."
 )
 
 CHAINS = (
