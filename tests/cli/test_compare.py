@@ -220,7 +220,7 @@ def test_what_is_suspected_of_counts_is_said(
     assert run(["compare", str(path), "--delta", "1e-3"]) == 0
     text = capsys.readouterr().out
     assert remark in " ".join(text.split())
-    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "Not pooled" not in remark)
+    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "not pooled" not in remark)
 
 
 def test_reversed_scores_are_suspected(
