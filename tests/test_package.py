@@ -136,7 +136,7 @@ def test_readme_python_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    assert "epsilon" in done.stdout
+    assert "estimated (algorithm)" in done.stdout
     assert "INCONCLUSIVE" in done.stdout
 
 
