@@ -112,7 +112,7 @@ def test_what_scores_have_no_use_for_is_refused(
     value = {"--strength": "1", "--likelihood": "correlated", "--dependence": "pooled"}[option]
     assert run(["compare", str(scores), "--delta", "0.1", option, value]) == 2
     error = capsys.readouterr().err
-    assert f"{option} is for counts; scores are compared with free strength and with" in error
+    assert f"{option} is for counts; scores are compared with a free strength and with" in error
     assert error.count("\n") == 1
 
 
@@ -220,7 +220,7 @@ def test_what_is_suspected_of_counts_is_said(
     assert run(["compare", str(path), "--delta", "1e-3"]) == 0
     text = capsys.readouterr().out
     assert remark in " ".join(text.split())
-    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "Not pooled" not in remark)
+    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "not pooled" not in remark)
 
 
 def test_reversed_scores_are_suspected(

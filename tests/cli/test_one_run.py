@@ -224,7 +224,7 @@ def test_a_changed_plan_and_another_store(config: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("losses", "import", "{store}.csv", "{store}"), "takes canaries of training runs and"),
+        (("losses", "import", "{store}.csv", "{store}"), "can only be added by `audit`"),
         (("attack", "{store}"), "no shadow models to attack with"),
         (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven are for many models"),
         (("audit", "{config}", "--until-width", "9"), "--until-proven are for many models"),

@@ -254,8 +254,8 @@ CALLS = {
         "estimate", "{store}", "--delta", "0.1", "--target-alpha", "0.2",
     ),
     "--shadows is for files of losses": ("attack", "{store}", "--shadows", "2"),
-    "losses of a pool go to a file": ("losses", "export", "{store}", "-"),
-    "losses of pools from `audit` alone": ("losses", "import", "{csv}", "{config}"),
+    "losses of a pool are written to a file": ("losses", "export", "{store}", "-"),
+    "losses of pools can only be added by `audit`": ("losses", "import", "{csv}", "{config}"),
     "expected losses of at least 0 for log odds, got loss=-": ("attack", "{store}", "--method", "lira"),
     "the attack `loss` accepts any losses": ("attack", "{store}", "--method", "rmia"),
 }  # fmt: skip

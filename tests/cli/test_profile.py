@@ -243,7 +243,7 @@ BAD = {
     "one hypothesis empty": ("score,member\n1,0\n2,0\n", [], "expected scores of models with"),
     "NaN scores": ("score,member\n1,0\nnan,1\n", [], "row 3: expected score to be a number"),
     "all ties": ("score,member\n1,0\n1,1\n1,0\n1,1\n", [], "got only ties"),
-    "one model a side": ("score,member\n1,0\n2,1\n", [], "expected several models a side"),
+    "one model a side": ("score,member\n1,0\n2,1\n", [], "expected several models per side"),
     "labels": ("score,member\n1,0\n2,5\n", [], "row 3: expected member to be 0 or 1"),
     "hypotheses": ("challenge_base,hypothesis,score\na,2,1\n", [], "hypothesis to be 0 or 1"),
     "mixing": ("", ["--mixing", "1.5"], "expected mixing to be free, none or a rate in (0, 1]"),

@@ -243,7 +243,7 @@ def test_proofs_refute_what_is_far_below_the_truth() -> None:
     )
     assert found.proof_size is not None
     assert found.proof_size <= 1000
-    assert f"from about {found.proof_size:,} canaries on" in " ".join(help_sentences(found))
+    assert f"with about {found.proof_size:,} canaries or more" in " ".join(help_sentences(found))
 
 
 def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
@@ -258,7 +258,7 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
     assert recommendation(found).startswith("No number of canaries up to 40,000 reaches")
     assert found.known_strength_width is not None
     assert found.known_strength_width < 0.5 * found.designs[-1].median_width
-    assert any("Were the strength told" in sentence for sentence in help_sentences(found))
+    assert any("With a known strength" in sentence for sentence in help_sentences(found))
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -249,7 +250,7 @@ def test_a_pilot_is_extended_at_its_own_number_of_challenges(pilot: em.Posterior
     assert found.bases > 6
     assert found.challenges == 60
     assert found.models == 2 * (found.bases - 6) * 60
-    assert "new ones beside those of the pilot" in recommendation(plan)
+    assert "in addition to those of the pilot" in recommendation(plan)
     assert draw_plan(plan).axes[0].get_xlabel() == "challenge bases"
 
 
@@ -281,7 +282,7 @@ def test_dependent_attacks_are_refused() -> None:
     )
     # Any posterior of such counts will do; this dependence is the quickest to estimate.
     posterior = em.estimate(counts, em.AuditModel(delta=1e-3, dependence=IndependentRows()))
-    with pytest.raises(em.InputError, match="one attack a base"):
+    with pytest.raises(em.InputError, match="one attack per base"):
         em.PilotScenario(posterior=posterior)
 
 
@@ -361,29 +362,54 @@ def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
 # --- the quick search -------------------------------------------------------------------------
 
 
-def test_a_quick_search_keeps_within_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that cannot afford an answer says so, and does not say that there is none."""
-    from epsilometer.planning import plan as plans
-    from epsilometer.planning.wording import recommendation
-
-    counted: list[int] = []
-    monkeypatch.setattr(plans, "QUICK_WORK", 10)
-    found = em.plan_audit(
-        MODEL,
-        em.AssumedScenario(epsilon=2.0, strength=0.5),
-        em.IntervalWidth(at_most=0.2),
-        most_bases=20,
-        most_challenges=100,
-        quick=True,
-        on_progress=counted.append,
+def quick_search(wanted: float, *, work: float) -> Search:
+    return Search(
+        run=by_law,
+        truths=[Truth(1.0, 0.5)] * 20,
+        goals=[em.IntervalWidth(at_most=wanted)],
+        probability=0.8,
+        candidates=[
+            CandidateDesign(n, many)
+            for n in sizes_between(5, 150)
+            for many in sizes_between(20, 2000)
+        ],
+        cost=lambda design: design.bases * design.challenges,
+        work_limit=work,
+        exploring=2,
     )
-    assert found.recommended is None
-    assert found.quick
-    assert not found.complete
-    assert "quick search" in recommendation(found)
-    assert "--thorough" in recommendation(found)
-    assert "No audit within the limits" not in recommendation(found)
-    assert sum(design.simulations for design in found.designs) <= 8
+
+
+@pytest.mark.parametrize("wanted", [0.25, 0.5, 1.0, 2.0])
+def test_a_quick_search_finds_a_design_within_its_work(wanted: float) -> None:
+    search = quick_search(wanted, work=2000)
+    found = search.cheapest()
+    assert found is not None
+    assert search.reached(found) >= 0.8
+    # The first design is examined in any case: eight simulations of the largest one.
+    assert search.work <= 2000 + 8 * 150
+    good = [
+        d for d in search.candidates if np.mean([law(d, k) <= wanted for k in range(200)]) >= 0.6
+    ]
+    assert found in good
+    least = min(search.cost(d) for d in good)
+    assert search.cost(found) <= 12 * least
+
+
+def test_a_quick_search_that_ends_early_says_so() -> None:
+    """It does not say that no design is large enough."""
+    search = quick_search(0.05, work=100)
+    assert search.cheapest() is None
+    assert search.out_of_work
+    search = quick_search(0.02, work=10_000)
+    assert search.cheapest() is None
+    assert not search.out_of_work  # the largest design was examined, and falls far short
+    truth = em.AssumedScenario(epsilon=2.0, strength=0.5)
+    plan = em.plan_audit(MODEL, truth, em.IntervalWidth(at_most=9.0))
+    narrow = (em.IntervalWidth(at_most=1.0),)
+    said = recommendation(replace(plan, goals=narrow, quick=True, complete=False))
+    assert "quick search" in said
+    assert "--thorough" in said
+    assert "No audit within the limits" not in said
 
 
 def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:

@@ -294,7 +294,16 @@ class Search:
                 self.out_of_work = True
                 break
             self.examine(chosen)
-        return self.best()
+        best = self.best()
+        if self.limited and best is None and any(map(self._undecided, self.examined)):
+            self.out_of_work = True  # too few simulations to exclude them
+        return best
+
+    def _undecided(self, design: CandidateDesign) -> bool:
+        """Whether a design falls short by no more than two standard errors and one simulation."""
+        size = len(self.answers[design])
+        error = math.sqrt(self.probability * (1 - self.probability) / size)
+        return self.reached(design) >= self.probability - 2 * error - 1 / size
 
     def _within_reach(self, designs: Sequence[CandidateDesign]) -> Sequence[CandidateDesign]:
         """In a limited search, the designs that the simulations so far surround and that it can afford.

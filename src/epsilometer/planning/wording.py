@@ -46,8 +46,8 @@ def recommendation(plan: AuditPlan) -> str:
         if not plan.complete:
             return (
                 f"No design was found in the quick search that reaches {goal_words(plan)} with "
-                f"probability {plan.wanted_probability:g}; larger ones within the limits were not "
-                "simulated. Search them with --thorough."
+                f"probability {plan.wanted_probability:g}. It did not examine every design; --thorough "
+                "does."
             )
         return (
             f"No audit within the limits reaches {goal_words(plan)} with probability "
