@@ -4,8 +4,8 @@
 
 trains the 4,000 networks of ``epsilometer audit`` in FOLDER (about two minutes on two cores; resumed if
 they are there), then replaces the text between the two marks of README.md with the first lines that the
-command printed, ``docs/readme/audit.txt`` with all of them, and ``docs/readme/audit.png`` with the figure
-that it wrote.
+command printed, ``docs/readme/audit.txt`` with all of them, and ``docs/readme/audit.png`` with its
+figure.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import pytest
 import epsilometer as em
 from epsilometer.cli.audit import progress_text
 from epsilometer.cli.main import run
-from epsilometer.measurement.engine import Progress
 from epsilometer.measurement.plan import Task, training_stream
+from epsilometer.measurement.progress import Progress
 from tests.cli.test_estimate import PROGRAM, in_shell
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -164,7 +164,9 @@ def test_an_audit_is_updated_in_place(
     result = folder / "result"
     old = em.load(result / "posterior.nc")
     rng = np.random.default_rng(5)
-    new = em.Scores(without=rng.normal(size=(2, 30)), with_point=rng.normal(1.0, size=(2, 30)))
+    new = em.Scores(
+        without=list(rng.normal(size=(2, 30))), with_point=list(rng.normal(1.0, size=(2, 30)))
+    )
     new.write(tmp_path / "new.csv")
     losses = em.Losses.read(result / "losses.csv")
     (tmp_path / "more.csv").write_text(losses.to_csv().replace("\nbase", "\nother"))

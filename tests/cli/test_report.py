@@ -22,7 +22,17 @@ COUNTS = (
 FAIL, JUDGED, INCONCLUSIVE, PASS = "1", "2.35", "2.9", "12"
 """Claims that the counts above refute, speak against, leave open, and leave standing."""
 
-PAGES = ["exceedance", "region", "marginals", "joint", "prior", "predictive", "models", "influence"]
+PAGES = [
+    "answer",
+    "exceedance",
+    "region",
+    "marginals",
+    "joint",
+    "prior",
+    "predictive",
+    "models",
+    "influence",
+]
 
 
 @pytest.fixture
@@ -408,9 +418,10 @@ def test_pages_that_cannot_be_written(
     counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["estimate", str(counts), "--delta", "0.01", "--report"]
-    assert "got a folder" in complaint([*arguments, str(tmp_path)], capsys)
+    (tmp_path / "folder.html").mkdir()
+    assert "got a folder" in complaint([*arguments, str(tmp_path / "folder.html")], capsys)
     missing = tmp_path / "nowhere" / "page.html"
-    assert "folder is missing" in complaint([*arguments, str(missing)], capsys)
+    assert "does not exist or cannot be written" in complaint([*arguments, str(missing)], capsys)
     (tmp_path / "file").write_text("")
     arguments[-1] = "--figures"
     err = complaint([*arguments, str(tmp_path / "file")], capsys)

@@ -308,7 +308,10 @@ def test_the_source_of_a_custom_estimator_is_in_the_identity() -> None:
         (3, "expected a scikit-learn estimator, got 3"),
         (LogisticRegression, "expected a scikit-learn estimator, got <class"),
         (StandardScaler(), "expected a classifier or a regressor, got a StandardScaler"),
-        (LinearSVC(), "predict_proba, .* got a LinearSVC with these settings; wrap it in Calibrated"),
+        (
+            LinearSVC(),
+            "predict_proba, .* got a LinearSVC with these settings; wrap it in Calibrated",
+        ),
         (SVC(), "predict_proba, .* got a SVC"),
         (make_pipeline(SGDClassifier()), "predict_proba, .* got a Pipeline"),
     ],

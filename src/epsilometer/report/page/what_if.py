@@ -58,8 +58,8 @@ SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
 """How priors call the number that scales them."""
 
 LIMITED = (
-    "The slider ends at {end:.3g}: a wider prior would need the likelihood of larger epsilons, which this "
-    "page does not have."
+    "The slider ends at {end:.3g}: a wider prior would need the likelihood of larger epsilons, which "
+    "this page does not have."
 )
 
 CHAINS = (
