@@ -136,7 +136,7 @@ def test_readme_python_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    assert "epsilon" in done.stdout
+    assert "estimated (algorithm)" in done.stdout
     assert "INCONCLUSIVE" in done.stdout
 
 
@@ -180,3 +180,12 @@ def test_renamed_names_still_work_and_warn() -> None:
         with pytest.warns(DeprecationWarning, match=f"use epsilometer.{new}"):
             found = getattr(em, old)
         assert found is getattr(em, new)
+
+
+def test_renamed_properties_still_work_and_warn() -> None:
+    import epsilometer as em
+
+    for each in (em.HalfNormal(scale=1.0), em.IndependentBinomial(), em.PooledGroups()):
+        with pytest.warns(DeprecationWarning, match=r"use \w+.description"):
+            found = each.words
+        assert found == each.description

@@ -45,3 +45,22 @@ def renamed_parameters(**names: str) -> Callable[[Callable[P, R]], Callable[P, R
         return wrapper
 
     return decorate
+
+
+def renamed_property(old: str, new: str) -> Any:
+    """A property with an old name that reads the new one.
+
+    Examples
+    --------
+    >>> class Paint:
+    ...     color = "red"
+    ...     colour = renamed_property("colour", "color")
+    """
+
+    def read(self: object) -> Any:
+        kind = type(self).__name__
+        message = f"{kind}.{old} is deprecated and will be removed in 0.3: use {kind}.{new}."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(read, doc=f"Deprecated: use ``{new}``.")

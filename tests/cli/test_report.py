@@ -418,7 +418,8 @@ def test_pages_that_cannot_be_written(
     counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["estimate", str(counts), "--delta", "0.01", "--report"]
-    assert "got a folder" in complaint([*arguments, str(tmp_path)], capsys)
+    (tmp_path / "folder.html").mkdir()
+    assert "got a folder" in complaint([*arguments, str(tmp_path / "folder.html")], capsys)
     missing = tmp_path / "nowhere" / "page.html"
     assert "does not exist or cannot be written" in complaint([*arguments, str(missing)], capsys)
     (tmp_path / "file").write_text("")

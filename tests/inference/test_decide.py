@@ -106,7 +106,7 @@ def test_reasons_of_objections() -> None:
     assert not list(bound_reasons([Bound("a scan", 0.5)], 1.0, Outcome.PASS))
     assert not list(prior_reasons([(0.5, 0.01), (2.0, 0.04)], Outcome.PASS, thresholds))
     (reason,) = prior_reasons([(0.5, 0.01), (2.0, 0.3)], Outcome.PASS, thresholds)
-    assert "times 2" in reason
+    assert "multiplied by 2" in reason
     (reason,) = prior_reasons([], Outcome.PASS, thresholds)
     assert "no other prior" in reason
 
@@ -191,7 +191,7 @@ def test_without_a_claim_proven_and_estimated_stand_side_by_side() -> None:
     assert result.verdict is None
     text = summary.finding(result)
     assert text.startswith("At delta = 0.01, epsilon is proven to be at least 2.")
-    assert "; estimated 3." in text
+    assert "; estimated at 3." in text
 
 
 @pytest.mark.parametrize("claim", [0.5, 3.0, 6.0])

@@ -103,7 +103,7 @@ def held_out_scores(
     >>> member = rng.random((24, 50)) < 0.5
     >>> losses = PoolLosses(loss=rng.exponential(np.where(member, 0.2, 1.0)), member=member)
     >>> held_out_scores(losses, Lira(), teachers=16)
-    PoolScores(8 models, 50 points)
+    PoolScores(8 models, 50 points; AUC 0.823 over all)
     """
     if isinstance(attack, str):
         attack = POOL_ATTACKS[_validate.one_of("attack", attack, POOL_ATTACKS)]

@@ -25,6 +25,16 @@ class ReportDelivery(DeliveryOptions):
     report_option: ClassVar[str] = "--output"
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(GateOptions):
+    """What is written next to the page, and printed."""
+
+    figures: Path | None = options.FIGURES
+    force: bool = outputs.FORCE
+    as_json: bool = options.AS_JSON
+    check_model: bool = options.CHECK_MODEL
+
+
 @options.flat
 def report(
     result: str = argument(
@@ -34,27 +44,15 @@ def report(
     ),
     *,
     output: Path | None = option("FILE", "Write the HTML report here.", "--output", "-o"),
-    figures: Path | None = options.FIGURES,
-    force: bool = outputs.FORCE,
     delta: float | None = option("D", "Data: the delta of (epsilon, delta)-DP, in [0, 1)."),
     claim: float | None = options.CLAIM,
     level: float | None = options.LEVEL,
     verdict: VerdictOptions,
-    as_json: bool = options.AS_JSON,
-    check_model: bool = options.CHECK_MODEL,
-    gates: GateOptions,
+    page: PageOptions,
 ) -> int:
     """Judge a result and write an HTML report."""
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
-    delivery = ReportDelivery(
-        as_json=as_json,
-        output=None,
-        report=output,
-        figures=figures,
-        force=force,
-        check_model=check_model,
-        **vars(gates),
-    )
+    delivery = ReportDelivery(output=None, report=output, **vars(page))
     verdict.check()
     delivery.check()
     if result == results.STDIN or not is_result(Path(result)):

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 def _audit_line(found: AuditPlan) -> str:
     best = found.recommended
     if best is None:
-        return "nothing needed" if found.nothing_needed else "no design within the limits is enough"
+        if found.nothing_needed:
+            return "nothing needed"
+        within = "the limits" if found.complete else "the work of a quick search"
+        return f"no design within {within} is enough"
     return (
         f"{best.bases:,} challenge bases x {best.challenges:,} challenges, {best.models:,} models; "
         f"reaches the goal with probability {best.probability:.2f}"

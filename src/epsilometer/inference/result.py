@@ -201,7 +201,7 @@ class JudgedResult(ABC):
         return tuple(self._misfit(leaning))
 
     def caveats_at(self, claim: float) -> tuple[str, ...]:
-        """What a PASS of a claim would not say."""
+        """Further limitations of a PASS of this claim."""
         return tuple(self._caveats(claim))
 
     @cached_property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
+from epsilometer._deprecated import renamed_property
 from epsilometer._display import Plotted
 from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.plan import Plan, Task, training_stream
@@ -36,15 +36,7 @@ class LargestClaim(Plotted, view="measured.TRAINING_CLAIM"):
             caveats.append(UNEQUAL)
         return tuple(dict.fromkeys(caveats))
 
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """Deprecated name of `caveats`; it will be removed in 0.3."""
-        warnings.warn(
-            "doubts is deprecated and will be removed in 0.3: use caveats.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.caveats
+    doubts = renamed_property("doubts", "caveats")
 
 
 def first_models(plan: Plan) -> tuple[Task, ...]:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._deprecated import renamed_property
 from epsilometer.errors import InputError
 from epsilometer.model.families import Family
 
@@ -237,6 +238,8 @@ class KnownMixing:
         if rate > 1:
             raise InputError(f"expected 0 < mixing <= 1, got mixing={rate}.")
         object.__setattr__(self, "rate", rate)
+
+    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +11,7 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
-from epsilometer._deprecated import renamed_parameters
+from epsilometer._deprecated import renamed_parameters, renamed_property
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
@@ -192,12 +191,7 @@ class OneRunPlan(Plotted, view="plans.ONE_RUN"):
     proofs: tuple[ProofSize, ...] = ()
     known_strength_width: float | None = None
 
-    @property
-    def told_width(self) -> float | None:
-        """Deprecated: use :attr:`known_strength_width`."""
-        message = "OneRunPlan.told_width is deprecated, use OneRunPlan.known_strength_width."
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return self.known_strength_width
+    told_width = renamed_property("told_width", "known_strength_width")
 
     @property
     def width_goal(self) -> IntervalWidth | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
+from epsilometer.errors import InputError
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import JudgedResult, Result
-from epsilometer.inference.verdict import Grounds, Outcome, Verdict
+from epsilometer.inference.verdict import Grounds, Outcome
 from epsilometer.report.text import pair_text
 from epsilometer.report.units import MODELS, units_of
 
@@ -41,56 +44,72 @@ STRONGER_ATTACKS = (
     "Use stronger attacks or worse-case challenge points: more data of the same kind would not settle "
     "this."
 )
+SAMPLER = (
+    "Run the sampler for longer before you quote this: raise --num-iterations or --num-chains, or use "
+    "--engine exact."
+)
+ENGINE = (
+    "Do not quote this: the engine did not reach its accuracy; estimate again with fewer bases, with a "
+    "simpler model, or in Python with a larger tolerance or more refinement steps."
+)
 PLAN = "Use `epsilometer plan` to find how many bases and challenges would settle this."
 
 MORE = 4
 """Suggested multiple of the models: intervals of rates shrink with the square root of their number."""
 
 
+@singledispatch
 def next_step(result: JudgedResult) -> str:
     """What to do next, in one sentence."""
-    verdict = result.verdict
-    if verdict is not None and verdict.grounds is Grounds.PROVEN:
-        return f"{FIX}."
-    if not result.posterior.trustworthy:
-        return _estimate_again(result)
-    if result.contradiction is not None:
-        return REFUTED
-    return _without_claim(result) if verdict is None else _after(result, verdict)
-
-
-def _after(result: JudgedResult, verdict: Verdict) -> str:
-    """What to do about a verdict that is not proven."""
-    if verdict.outcome is Outcome.FAIL:
-        units = units_of(result.scores) if isinstance(result, ProfileResult) else MODELS
-        return f"{FIX}; more {units.scored} of the {units.worst} may prove it."
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return _to_settle(result)
-    if isinstance(result, ProfileResult) and _extrapolated(result):
-        return f"Before you rely on this, {_at_larger_delta(result)}."
-    return STRONGER if _weak(result) else REPORT_PASS
-
-
-def _estimate_again(result: JudgedResult) -> str:
-    """What makes the engine reach its accuracy."""
-    if isinstance(result, Result) and result.posterior.chains is not None:
-        return (
-            "Run the sampler for longer before you quote this: raise --num-iterations or --num-chains, "
-            "or use --engine exact."
-        )
-    return (
-        "Do not quote this: the engine did not reach its accuracy; estimate again with fewer bases, "
-        "with a simpler model, or in Python with a larger tolerance or more refinement steps."
+    raise InputError(
+        f"expected a result of the whole-curve or the published model, got {result!r}."
     )
 
 
-def _without_claim(result: JudgedResult) -> str:
-    if isinstance(result, ProfileResult):
-        if _extrapolated(result):
-            return f"{STATE_A_CLAIM}, and {_at_larger_delta(result)}."
-        low, high = result.posterior.credible_interval("epsilon", result.level)
-        if high > 2 * low:
-            return f"{STATE_A_CLAIM}; to narrow the interval first, {_narrow(result)}."
+@next_step.register
+def _(result: ProfileResult) -> str:
+    known = _whatever_the_model(result, ENGINE)
+    if known is not None:
+        return known
+    verdict, units = result.verdict, units_of(result.scores)
+    if verdict is None:
+        return _without_claim(result)
+    if verdict.outcome is Outcome.FAIL:
+        return f"{FIX}; more {units.scored} of the {units.worst} may prove it."
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return _to_settle(result)
+    if _extrapolated(result):
+        return f"Before you rely on this, {_at_larger_delta(result)}."
+    return STRONGER if _weak(result, verdict.claim) else REPORT_PASS
+
+
+@next_step.register
+def _(result: Result) -> str:
+    known = _whatever_the_model(result, ENGINE if result.posterior.chains is None else SAMPLER)
+    if known is not None:
+        return known
+    if result.verdict is None:
+        return f"{STATE_A_CLAIM}."
+    if result.verdict.outcome is Outcome.FAIL:
+        return f"{FIX}; more {MODELS.scored} of the {MODELS.worst} may prove it."
+    return REPORT_PASS if result.verdict.outcome is Outcome.PASS else _by_outlook(result)
+
+
+def _whatever_the_model(result: JudgedResult, inaccurate: str) -> str | None:
+    """The step after a proof, and where the estimate cannot be used; None otherwise."""
+    if result.verdict is not None and result.verdict.grounds is Grounds.PROVEN:
+        return f"{FIX}."
+    if not result.posterior.trustworthy:
+        return inaccurate
+    return None if result.contradiction is None else REFUTED
+
+
+def _without_claim(result: ProfileResult) -> str:
+    if _extrapolated(result):
+        return f"{STATE_A_CLAIM}, and {_at_larger_delta(result)}."
+    low, high = result.posterior.credible_interval("epsilon", result.level)
+    if high > 2 * low:
+        return f"{STATE_A_CLAIM}; to narrow the interval first, {_narrow(result)}."
     return f"{STATE_A_CLAIM}."
 
 
@@ -128,31 +147,25 @@ def _range(ends: tuple[float, float]) -> str:
     return pair_text(*ends).replace(" to ", " and ")
 
 
-def _weak(result: JudgedResult) -> bool:
+def _weak(result: ProfileResult, claim: float) -> bool:
     """Whether the attacks show less than half of the claim."""
-    claim = result.question.claim
-    if not isinstance(result, ProfileResult) or claim is None:
-        return False
     return result.posterior.credible_interval("shown", result.level)[1] < claim / 2
 
 
-def _to_settle(result: JudgedResult) -> str:
+def _to_settle(result: ProfileResult) -> str:
     """What would settle an open verdict."""
-    if isinstance(result, ProfileResult):
-        if result.scores.models is not None:
-            return SEPARATE_MODELS
-        if not result.predictive.fits:
-            return OTHER_FAMILIES
-        narrower = _at_larger_delta(result) if _extrapolated(result) else _narrow(result)
-        return f"To settle this, {narrower}."
-    assert isinstance(result, Result)
-    if any(item.surprising for item in result.predictive.statistics):
-        return OTHER_MODEL
-    return _by_outlook(result)
+    if result.scores.models is not None:
+        return SEPARATE_MODELS
+    if not result.predictive.fits:
+        return OTHER_FAMILIES
+    narrower = _at_larger_delta(result) if _extrapolated(result) else _narrow(result)
+    return f"To settle this, {narrower}."
 
 
 def _by_outlook(result: Result) -> str:
-    """How many challenges or bases would settle the verdict of the published model."""
+    """How many challenges or bases would settle an open verdict of the published model."""
+    if any(item.surprising for item in result.predictive.statistics):
+        return OTHER_MODEL
     outlook = result.outlook
     if outlook is None or (outlook.bases is None and outlook.challenges is None):
         return PLAN

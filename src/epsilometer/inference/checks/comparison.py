@@ -11,13 +11,12 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from warnings import warn
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
-from epsilometer._deprecated import renamed_parameters
+from epsilometer._deprecated import renamed_parameters, renamed_property
 from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
@@ -105,12 +104,7 @@ class AlternativeModel:
             return "not comparable" if self.posterior is not None else "not available"
         return interpret_bayes_factor(self.log_bayes_factor)
 
-    @property
-    def words(self) -> str:
-        """Deprecated: use :attr:`interpretation`."""
-        message = "AlternativeModel.words is deprecated, use AlternativeModel.interpretation."
-        warn(message, DeprecationWarning, stacklevel=2)
-        return self.interpretation
+    words = renamed_property("words", "interpretation")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

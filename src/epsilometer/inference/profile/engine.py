@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from warnings import warn
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_property
 from epsilometer.inference.profile.posterior import ProfileAccuracy, ProfilePosterior
 from epsilometer.inference.profile.solve import Resolution, Solution, region_of, solve
 from epsilometer.inference.profile.tables import Accuracy, Table, finer, make_tables
@@ -110,11 +110,7 @@ class ProfileSettings:
         """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
         return self._first(scores, model, None, refinement=0)[0]
 
-    def first_look(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
-        """Deprecated: use :meth:`estimate_quickly`."""
-        message = "ProfileSettings.first_look is deprecated, use ProfileSettings.estimate_quickly."
-        warn(message, DeprecationWarning, stacklevel=2)
-        return self.estimate_quickly(scores, model)
+    first_look = renamed_property("first_look", "estimate_quickly")
 
     def _first(
         self, scores: Scores, model: ProfileModel, report: Say | None, refinement: int = 1

@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
-from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, Say
-from epsilometer._deprecated import renamed_parameters
+from epsilometer._deprecated import renamed_parameters, renamed_property
 from epsilometer.errors import InputError
 from epsilometer.inference import trees
 from epsilometer.inference.marginal_queries import MarginalQueries
@@ -297,12 +296,7 @@ class ProfilePosterior(MarginalQueries, view="posteriors.WHOLE_CURVE"):
             return float(self.model.strength.fixed_value == 1)
         return float(self.solution.law_weights[0])
 
-    @property
-    def alike(self) -> float:
-        """Deprecated: use :attr:`full_strength_probability`."""
-        message = "ProfilePosterior.alike is deprecated, use full_strength_probability."
-        warn(message, DeprecationWarning, stacklevel=2)
-        return self.full_strength_probability
+    alike = renamed_property("alike", "full_strength_probability")
 
     @cached_property
     def _strength(self) -> Tabulated | PointMass:

@@ -320,7 +320,7 @@ def _log_products(
 def _unknown_rows(
     strand: Strand, known: Solution | None, found: FloatArray
 ) -> list[tuple[int, int]]:
-    """Fill in the rows of a strand that are known; the ends of the stretches that are not."""
+    """Fill in the known rows of a strand; return the ends of the ranges that are missing."""
     start, stop = strand.rows.start, strand.rows.stop
     for number, other in enumerate(() if known is None else known.strands):
         low, high = max(start, other.rows.start), min(stop, other.rows.stop)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import JudgedResult
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures import style
@@ -23,7 +22,7 @@ from epsilometer.report.figures.marks import (
     ReferenceLine,
 )
 from epsilometer.report.text import estimate_text, percent, probability_text
-from epsilometer.report.units import units_of
+from epsilometer.report.units import Units
 
 POINTS = 240
 """Points of the density, besides some at its own quantiles."""
@@ -48,11 +47,17 @@ class _Row(NamedTuple):
     high: float
 
 
-def answer_chart(result: JudgedResult) -> Chart:
-    """Proven bound, intervals and claim on one axis, below the posterior density of epsilon."""
+def answer_chart(
+    result: JudgedResult, *, units: Units | None = None, no_leak: float = 0.0
+) -> Chart:
+    """Proven bound, intervals and claim on one axis, below the posterior density of epsilon.
+
+    With ``units`` (the words for bases) there is a row for what the worst base has shown.  ``no_leak``
+    is the probability of no leak at all, which a density does not show.
+    """
     level, claim, proof = result.level, result.question.claim, result.proof
     proven = 0.0 if proof is None else proof.at_least
-    rows = _rows(result)
+    rows = _rows(result, units)
     end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
     if claim is not None and drawn:
@@ -74,7 +79,7 @@ def answer_chart(result: JudgedResult) -> Chart:
     return Chart(
         name="answer",
         title=_title(shown=len(rows) > 1, claimed=claim is not None),
-        caption=_caption(result, claim_is_drawn=drawn),
+        caption=_caption(result, units, no_leak, claim_is_drawn=drawn),
         plots=[plot],
         size=(7.2, 0.62 * (len(rows) + 3) + 1.0),
     )
@@ -82,18 +87,16 @@ def answer_chart(result: JudgedResult) -> Chart:
 
 def _title(*, shown: bool, claimed: bool) -> str:
     """The quantities of the figure, as a heading."""
-    names = ["proven", "shown", "estimated"] if shown else ["proven", "estimated"]
-    if claimed:
-        names.append("claimed")
-    return f"Epsilon: {', '.join(names[:-1])} and {names[-1]}"
+    words = ["proven", *["shown"] * shown, "estimated", *["claimed"] * claimed]
+    return f"Epsilon: {', '.join(words[:-1])} and {words[-1]}"
 
 
-def _rows(result: JudgedResult) -> list[_Row]:
+def _rows(result: JudgedResult, units: Units | None) -> list[_Row]:
     """The intervals, the one for epsilon itself last."""
     found = []
     names = [("epsilon", "estimated", "blue")]
-    if isinstance(result, ProfileResult):
-        names.insert(0, ("shown", units_of(result.scores).shown, "green"))
+    if units is not None:
+        names.insert(0, ("shown", units.shown, "green"))
     for parameter, name, colour in names:
         low, high = result.posterior.credible_interval(parameter, result.level)
         found.append(_Row(name, colour, low, result.posterior.median(parameter), high))
@@ -150,22 +153,23 @@ def _density(result: JudgedResult, row: _Row, base: int, end: float) -> list[Mar
     ]  # fmt: skip
 
 
-def _caption(result: JudgedResult, *, claim_is_drawn: bool) -> str:
+def _caption(
+    result: JudgedResult, units: Units | None, no_leak: float, *, claim_is_drawn: bool
+) -> str:
     level, error = percent(result.level), percent(result.question.error)
     text = (
         f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
         "without assuming the model. "
     )
-    if isinstance(result, ProfileResult):
-        text += f"{units_of(result.scores).about_shown} "
+    if units is not None:
+        text += f"{units.about_shown} "
     text += (
         f"Estimated: epsilon of the algorithm, median and {level} interval, with its posterior density "
         "above."
     )
-    nothing = result.posterior.solution.no_leak if isinstance(result, ProfileResult) else 0.0
-    if nothing >= WORTH_A_SENTENCE:
+    if no_leak >= WORTH_A_SENTENCE:
         text += (
-            f" The density excludes the probability {probability_text(nothing)} of no leak at all."
+            f" The density excludes the probability {probability_text(no_leak)} of no leak at all."
         )
     if result.contradiction is not None:
         text += " The same data refute this estimate: do not quote it."

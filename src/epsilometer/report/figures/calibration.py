@@ -110,7 +110,7 @@ def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
 # --- the whole-curve model ------------------------------------------------------------------------
 
 SIZE_COLOURS = (PURPLE, GREEN, BLUE, ORANGE)
-"""Few scores first; further sizes begin anew."""
+"""Few scores first; further sizes start again from the first."""
 
 
 def draw_profile_calibration(rows: Sequence[ProfileRow], *, significance: float) -> Figure:

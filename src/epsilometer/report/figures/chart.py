@@ -46,7 +46,7 @@ def save_figure(
 ) -> None:
     """Write a figure; the bytes depend on the figure alone.
 
-    ``letters``: text of an SVG stays text, in a font of whoever shows it, and takes a third of the room.
+    ``letters``: text of an SVG stays text, in a font of the viewer, and takes a third of the size.
     """
     from matplotlib import rc_context
 

@@ -81,7 +81,7 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
 
 
 def chance_band(targets: FloatArray, trials: int) -> tuple[FloatArray, FloatArray]:
-    """What chance would make of the target rates on a base with so many challenges."""
+    """Range of realised rates that chance allows at the target rates, for the number of challenges."""
     from scipy.stats import binom
 
     ends = np.array([[0.5 - BAND / 2], [0.5 + BAND / 2]])

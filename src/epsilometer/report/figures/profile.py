@@ -49,7 +49,7 @@ WORTH_A_WORD = 1e-3
 def profile_charts(result: ProfileResult) -> list[Chart]:
     """Every figure of a result, in the order of the page."""
     found = [
-        answer_chart(result),
+        answer(result),
         exceedance(result),
         roc_chart(result),
         leaks_chart(result),
@@ -64,7 +64,7 @@ def profile_charts(result: ProfileResult) -> list[Chart]:
 def folder_charts(result: ProfileResult) -> list[Chart]:
     """The figures that need nothing but the posterior itself."""
     return [
-        answer_chart(result),
+        answer(result),
         exceedance(result),
         roc_chart(result),
         leaks_chart(result),
@@ -74,6 +74,12 @@ def folder_charts(result: ProfileResult) -> list[Chart]:
 
 
 # --- epsilon ----------------------------------------------------------------------------------
+
+
+def answer(result: ProfileResult) -> Chart:
+    """What is proven, shown, estimated and claimed."""
+    no_leak = result.posterior.solution.no_leak
+    return answer_chart(result, units=units_of(result.scores), no_leak=no_leak)
 
 
 def exceedance(result: ProfileResult) -> Chart:

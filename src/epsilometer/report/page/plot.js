@@ -339,7 +339,9 @@ globalThis.EpsilometerPlot = (() => {
   };
 
   const drawNote = (mark, frame, group) => {
-    const y = frame.y.at(mark.y), soft = { fill: colour("soft") };
+    // An outline in the colour of the paper keeps lines behind the text apart from it.
+    const soft = { fill: colour("soft"), stroke: colour("paper"), "stroke-width": 3, "paint-order": "stroke" };
+    const y = frame.y.at(mark.y);
     if (mark.x === undefined) {
       if (frame.notes) write(group, mark.text, frame.right + 8, y + 4, soft);
       return;

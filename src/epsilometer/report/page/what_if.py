@@ -58,8 +58,8 @@ SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
 """How priors call the number that scales them."""
 
 LIMITED = (
-    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this page "
-    "has."
+    "The slider ends at {end:.3g}: a wider prior would need the likelihood of larger epsilons, which "
+    "this page does not have."
 )
 
 CHAINS = (
@@ -111,7 +111,9 @@ def what_if(result: Result | ProfileResult) -> WhatIf:
             "deltas": grid.deltas,
             "own": grid.deltas.index(result.model.delta),
             "deltaNote": grid.note,
-            "scaleNote": "" if grid.factors[1] == FACTORS[1] else LIMITED,
+            "scaleNote": ""
+            if grid.factors[1] == FACTORS[1]
+            else LIMITED.format(end=grid.factors[1] * getattr(prior, scale)),
             "perDelta": len(grid.measures) > 1,
             "measures": [each.described() for each in grid.measures],
             "maps": grid.maps,
