@@ -185,7 +185,7 @@ def log_ring(log_rate: FloatArray, log_jacobian: FloatArray, width: float) -> Fl
 
 
 @dataclass(frozen=True)
-class CompiledModel:
+class OracleModel:
     """The problem to solve; ``with_area=False`` is a deliberate mistake."""
 
     rows: tuple[Row, ...]
@@ -296,7 +296,7 @@ def truth(
     ``with_area=False`` leaves the ring's area out, ``axis_end`` cuts the axis of epsilon: two deliberate
     mistakes, for controls.
     """
-    problem = CompiledModel(tuple(rows), delta, strength, with_area)
+    problem = OracleModel(tuple(rows), delta, strength, with_area)
     log_prior = log_density_of(epsilon)
     end = min(axis_end, epsilon.upper if isinstance(epsilon, em.Uniform) else FARTHEST)
     most = max(max(n0, n1) for _, n0, _, n1 in rows)
@@ -315,7 +315,7 @@ def truth(
 
 
 def _solve(
-    problem: CompiledModel, log_prior: Callable[[FloatArray], FloatArray], end: float, panels: int
+    problem: OracleModel, log_prior: Callable[[FloatArray], FloatArray], end: float, panels: int
 ) -> tuple[list[Panel], float]:
     """Panels of epsilon that resolve its posterior, and the least strength that matters."""
     least = 0.0

@@ -88,6 +88,10 @@ NASTY = {
     "strength .99, beyond": case(
         [(100, 1000, 300, 1000), (120, 1000, 280, 900)], 0.1, em.HalfNormal(scale=0.2), 0.99
     ),
+    # A thirtieth of the posterior is a spike at epsilon < delta, which halving panels does not find.
+    "one strong attack, the rest at chance": case(
+        [(10, 100, 90, 100)] * 19 + [(4, 100, 40, 100)], 1e-3, em.HalfNormal()
+    ),
     "strength at its ends": case(
         [(0, 10, 1, 10), (5, 10, 4, 10)], 0.01, em.Exponential(mean=1.0), em.Beta(a=0.5, b=0.5)
     ),
@@ -304,7 +308,7 @@ def test_masses_of_rings_against_mpmath(
         expected = float(mpmath.log(mass))
     epsilons = np.array([epsilon])
     model = em.Fixed(value=strength)
-    found = oracle.CompiledModel((row,), delta, model).log_rows(epsilons, 24).item()
+    found = oracle.OracleModel((row,), delta, model).log_rows(epsilons, 24).item()
     log_trials = math.log((row[1] + 1) * (row[3] + 1))
     # The oracle's masses are over the area, here by the paper's formula, and of binomials.
 

@@ -186,7 +186,7 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
     guess = surface.guess
     critical = np.minimum(guess.critical_epsilon(model.delta), end)
     # Below delta the region is a strip of even width, and changes no more.
-    from_zero = surface.planar and surface.method != "groups" and surface.smallest_epsilon == 0
+    from_zero = surface.method != "groups" and surface.smallest_epsilon == 0
     thin = 0.5 * model.delta if from_zero else 0.0
     result = []
     for attack, lowest in (
@@ -221,8 +221,8 @@ def first_end(prior: Prior) -> float:
 def _near_zero(smallest: float, before: float) -> FloatArray:
     """Breaks from the smallest epsilon up, each four times the one before.
 
-    After weak attacks half of the posterior may be a spike there, too thin to be found in the few
-    rounds of halving of plane quadrature.
+    After weak attacks part of the posterior may be a spike there, too thin to be found by halving
+    panels.
     """
     if not 0 < smallest < before:
         return np.empty(0)
