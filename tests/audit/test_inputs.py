@@ -60,7 +60,7 @@ def test_several_batches() -> None:
     assert likelihood_for(PLAIN, CROSS) == likelihood_for(CROSS, PLAIN) == "correlated"
     assert likelihood_for(PLAIN, OWN) == "binomial"
     with pytest.raises(
-        InputError, match="one design, got cross-fed and independent: say by --like"
+        InputError, match="one design, got cross-fed and independent: choose the like"
     ):
         likelihood_for(CROSS, OWN)
 

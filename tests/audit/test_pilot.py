@@ -247,7 +247,7 @@ def test_an_audit_trains_its_pilot_first(config: Path, capsys: pytest.CaptureFix
     assert run(["audit", str(config), "--json"]) == 0
     out, err = capsys.readouterr()
     found: dict[str, Any] = json.loads(out)
-    assert "the pilot: 8 models that choose the challenge points, kept in audit-pilot.db" in err
+    assert "pilot: 8 models that select the challenge points, stored in audit-pilot.db" in err
     assert (found["models_trained"], found["num_challenge_bases"]) == (36, 3)
     assert found["plan"]["challenge"] == "pilot"
     assert np.isfinite(found["epsilon"]["median"])
@@ -281,7 +281,7 @@ WRONG = {
         "first_stage = 8", "first_stage = 3",
     ),
     "got first_stage = 0": ("first_stage = 8", "first_stage = 0"),
-    "[audit] expected at most 40 challenge bases, the records that the pilot looks at": (
+    "[audit] expected at most 40 challenge bases, the number of records in the pilot": (
         "challenge_bases = 3", "challenge_bases = 41",
     ),
     "[audit] expected a pool of at least 10 records": ("dataset_size = 20", "dataset_size = 4"),

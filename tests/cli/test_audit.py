@@ -476,7 +476,7 @@ def test_status_text(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (Progress(0, 10, 0, 0), 5.0, "0 of 10 models"),
         (Progress(600, 1000, 100, 0), 50.0, "600 of 1,000 models, 2 per second, 3 min left"),
-        (Progress(5, 10, 1, 2), 60.0, "5 of 10 models, 2 failed, 1 a minute, 3 min left"),
+        (Progress(5, 10, 1, 2), 60.0, "5 of 10 models, 2 failed, 1 per minute, 3 min left"),
     ],
 )
 def test_progress_in_words(now: Progress, seconds: float, expected: str) -> None:

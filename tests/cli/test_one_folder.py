@@ -187,7 +187,7 @@ def test_contradictions_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     cross = write_counts(tmp_path / "cross.csv", "cross-fed")
     own = write_counts(tmp_path / "own.csv", "independent")
     error = refused(capsys, "estimate", cross, own, "--delta", 0.01)
-    assert "got cross-fed and independent: say by --likelihood" in error
+    assert "got cross-fed and independent: choose the likelihood" in error
     both = ["estimate", str(cross), str(own), "--delta", "0.01", "--likelihood", "correlated"]
     assert run([*both, "--json"]) == 0
     mixed = tmp_path / "mixed.csv"

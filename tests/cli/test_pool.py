@@ -129,7 +129,7 @@ def test_a_result_is_reported_proven_and_estimated_alike(
 def test_status(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "status", made / "audit.db")
     assert "24 of 24 models (100 %), 0 failed" in text
-    assert "a pool: every model is asked about 46 points" in text
+    assert "a pool: every model is queried on 46 points" in text
     found = answered(capsys, "status", made / "audit.db")
     assert (found["models"], found["models_done"], found["points"]) == (24, 24, 46)
 

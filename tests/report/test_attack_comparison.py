@@ -147,7 +147,7 @@ def test_text_is_80_columns_wide_and_columns_stand_apart() -> None:
     text = text_of(comparison())
     assert max(map(len, text.splitlines())) <= 80
     assert text.endswith("\n")
-    assert "likelihood-ratio, logit   1.000     100.00 %     100.00 % 1234.56" in text
+    assert "likelihood-ratio, logit   1.000      100.00 %    100.00 %  1234.56" in text
     assert "123 to 12346" in text
     assert "too few" in text
     assert "quantile was left out" in text

@@ -417,7 +417,10 @@ def test_the_verdict_under_other_priors_is_stated() -> None:
     said = " ".join(wording.after_verdict(evidence))
     for other in evidence.other_priors:
         above = 1 - float(other.epsilon.cdf(2.0))
-        assert f"{probability_text(above)} (INCONCLUSIVE) with the scale x {other.factor:g}" in said
+        assert (
+            f"{probability_text(above)} (INCONCLUSIVE) with {other.factor:g} times the scale"
+            in said
+        )
 
 
 def test_the_page_is_small(hostile: tuple[Result, str]) -> None:

@@ -167,10 +167,15 @@ def _own_statistic(recorded: Recorded | None) -> str | None:
     if recorded is None:
         return None
     known, path = recorded.known, recorded.path
+    folder = path if path.is_dir() else path.parent
     if not path.is_dir() and path.name == POSTERIOR:  # the file of a result, given by itself
-        known = read_summary(path.parent)
-    own: str | None = known.get("counts", {}).get("statistic")
-    return own
+        known = read_summary(folder)
+    # A result that was updated in place has its audit's summary in the folder of the first result.
+    for each in (known, read_summary(folder / f"{PREVIOUS}1")):
+        own: str | None = each.get("counts", {}).get("statistic")
+        if own is not None:
+            return own
+    return None
 
 
 def _relabelled(posterior: Any, label: str) -> em.Batch:
