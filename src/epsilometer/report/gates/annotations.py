@@ -34,6 +34,11 @@ def github_commands(
     return tuple(lines)
 
 
+def error_command(message: str) -> str:
+    """The line for a command that failed without a result."""
+    return _command("error", TOOL, message, None)
+
+
 def job_summary(findings: Sequence[Finding], *, source: str | None, fail_on: str) -> str:
     """A section of Markdown: a table per result, and the reasons of each verdict."""
     about = "" if source is None else f": {_inline(source)}"

@@ -89,6 +89,8 @@ class Finding:
         The proven lower bound; None if nothing could be proven.
     accepted
         Whether the engine reached its accuracy, or the user accepted that it did not.
+    seconds
+        Time of the estimation, without training; None if it is not known.
     """
 
     variant: str | None
@@ -100,6 +102,7 @@ class Finding:
     proven: float | None
     accepted: bool
     claims: tuple[JudgedClaim, ...]
+    seconds: float | None = None
 
     @property
     def proven_text(self) -> str | None:
@@ -161,6 +164,7 @@ def finding_of(result: AnyResult, *, accept_untrusted: bool = False) -> Finding:
         proven=None if result.proof is None else result.proof.at_least,
         accepted=bool(result.trustworthy or accept_untrusted),
         claims=tuple(claims),
+        seconds=posterior.provenance.seconds or None,
     )
 
 
