@@ -348,7 +348,7 @@ def test_a_pilot_without_a_store(
 def test_failing_code_without_a_store_names_no_store(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own_code(config, "own_training_e", "unknown_name")
+    own_code(config, "own_training_g", "unknown_name")
     assert run(["audit", str(config), "--store", "none"]) == 2
     err = capsys.readouterr().err
     assert "NameError" in err
