@@ -60,7 +60,9 @@ def by_training(
         promise = claim_from_training(plan)
     except loading.RAISED as error:
         text = message_of(error).removesuffix(".")
-        raise TrainingError(f"[algorithm] training failed ({text}).", traceback_of(error)) from None
+        # An InputError names the mistake itself.
+        details = "" if isinstance(error, InputError) else traceback_of(error)
+        raise TrainingError(f"[algorithm] training failed ({text}).", details) from None
     if promise is None:
         return None
     for doubt in promise.caveats:

@@ -142,12 +142,14 @@ def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
         lambda: [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
     )
     error = found.exception()
-    if error is not None and model is None:
+    if error is None:
+        return np.concatenate(found.result())
+    if model is None:
         # Code that has no model to return may return None; it is wrong only if the loss needs one.
         raise InputError(
             f"train(dataset, rng) returned None; expected a model ({message_of(error)})"
         ).with_traceback(error.__traceback__) from None
-    return np.concatenate(found.result())
+    raise error
 
 
 def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
