@@ -14,6 +14,17 @@ _REQUIREMENT = re.compile(
     r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*"""
 )
 
+EXTRAS = {
+    "dask": "dask",
+    "distributed": "dask",
+    "mlflow": "mlflow",
+    "opacus": "torch",
+    "pyarrow": "parquet",
+    "sklearn": "sklearn",
+    "torch": "torch",
+}
+"""The extra that installs a module."""
+
 
 def load(module: str, need: str, extra: str, *, instead: str = "") -> Any:
     """Import a module of an optional library.
@@ -33,6 +44,18 @@ def advice(extra: str, module: str) -> str:
     """
     packages = packages_of(extra) or [module.partition(".")[0]]
     return f"pip install {' '.join(map(shlex.quote, packages))}"
+
+
+def advice_for(module: str | None) -> str | None:
+    """The command that installs a library of one of the extras, by its module; None for others.
+
+    Examples
+    --------
+    >>> advice_for("pyarrow.parquet")
+    "pip install 'pyarrow>=18'"
+    """
+    extra = EXTRAS.get((module or "").partition(".")[0])
+    return None if extra is None or module is None else advice(extra, module)
 
 
 def packages_of(extra: str) -> list[str]:

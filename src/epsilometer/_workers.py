@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
+END_SECONDS = 2.0
+"""Longest time to wait for a pool whose processes were terminated."""
+
 
 def begin_worker(then: Callable[..., object] | None = None, *arguments: object) -> None:
     """Set up a process that a pool has started (call it first); then call ``then``."""
@@ -52,10 +55,14 @@ def new_pool(
 def close_pool(pool: ProcessPoolExecutor, *, wait: bool = True) -> None:
     """Close a pool; ``wait=False`` terminates running tasks, which the pool's own methods cannot do."""
     processes = list((getattr(pool, "_processes", None) or {}).values())
+    manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=wait, cancel_futures=True)
     if not wait:
         for process in processes:
             process.terminate()
+        if manager is not None:
+            # It ends with its processes; the program exits cleanly, without leaked semaphores, after it.
+            manager.join(END_SECONDS)
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def test_the_example_is_held_against_its_accountant(
     first, err = audited(config, capsys)
     assert (first["claim"]["epsilon"], first["claim"]["source"]) == (claim_of(1), "algorithm")
     assert err.startswith(
-        "epsilometer: no claim is stated, so 2 models are trained first: the prom"
+        "epsilometer: no claim is stated, so 2 models are trained first: the claim"
     )
     assert first["models_trained"] == 8
     # The store has all models; the claim is found again.
@@ -94,7 +94,9 @@ def test_reading_a_configuration_trains_nothing(config: Path) -> None:
     found = em.read_audit(config)
     assert found.claim is None
     said: list[str] = []
-    with pytest.raises(em.InputError, match=r"\[algorithm\] training failed \(ZeroDivisionError"):
+    with pytest.raises(
+        em.TrainingError, match=r"\[algorithm\] training failed \(ZeroDivisionError"
+    ):
         found.with_training_claim(said.append)
     stated = em.read_audit(config, estimate={"claim": 2.0})
     assert stated.with_training_claim(said.append) is stated

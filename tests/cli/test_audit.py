@@ -484,7 +484,11 @@ def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
     [
         ("replicates = 12", 'replicates = "x"', "[audit] replicates: expected a whole number"),
         ("replicates = 12", "replicates = true", "[audit] replicates: expected a whole number"),
-        ("replicates = 12", "replicate = 12", "unknown key [audit] replicate: is it replicates"),
+        (
+            "replicates = 12",
+            "replicate = 12",
+            "unknown key [audit] replicate: did you mean replicates?",
+        ),
         ("replicates = 12", "replicates = 2", "[audit] expected replicates >= 3"),
         ("dataset_size = 20", "", "[audit] dataset_size is missing"),
         ("dataset_size = 20", "dataset_size = 99999", "[audit] expected dataset_size <= 9999"),

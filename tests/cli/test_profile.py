@@ -238,7 +238,7 @@ def test_the_same_scores_twice_are_refused(
 
 
 BAD = {
-    "columns": ("a,b\n1,2\n", [], "expected the columns of losses (challenge_base, hypothesis"),
+    "columns": ("a,b\n1,2\n", [], "expected the columns of scores (challenge_base, hypothesis"),
     "check": ("", ["--check-model"], "--check-model is for --model published"),
     "one hypothesis empty": ("score,member\n1,0\n2,0\n", [], "expected scores of models with"),
     "NaN scores": ("score,member\n1,0\nnan,1\n", [], "row 3: expected score to be a number"),

@@ -8,8 +8,9 @@ from numbers import Real
 from typing import Literal, NamedTuple
 
 from epsilometer.audit import loading
-from epsilometer.errors import InputError
+from epsilometer.errors import InputError, TrainingError
 from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement.failures import message_of, traceback_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.training_claims import claim_from_training, first_models
 
@@ -54,11 +55,16 @@ def by_training(
         say(LEFT_ASIDE)
         return None
     trained = "one model is" if models == 1 else f"{models} models are"
-    say(f"no claim is stated, so {trained} trained first: the promise is that of the accountant.")
+    say(f"no claim is stated, so {trained} trained first: the claim is that of the accountant.")
     try:
-        promise = loading.run_user_code("training failed", claim_from_training, plan)
-    except InputError as error:
-        raise InputError(f"[algorithm] {error}") from None
+        promise = claim_from_training(plan)
+    except loading.RAISED as error:
+        text = message_of(error).removesuffix(".")
+        # An InputError names the mistake itself.
+        details = "" if isinstance(error, InputError) else traceback_of(error)
+        raise TrainingError(f"[algorithm] training failed ({text}).", details) from None
+    if promise is None:
+        return None
     for doubt in promise.caveats:
         say(f"warning: {doubt}")
     epsilon = promised(promise, delta)

@@ -42,6 +42,9 @@ SHIPPED = {
 }
 """Algorithms that have a name."""
 
+DATA = (".csv", ".db", ".json", ".npz", ".parquet")
+"""Endings of files that have data, not a configuration."""
+
 DEFAULT = Path(__file__).with_name("default_audit.toml")
 """The audit that ships."""
 
@@ -138,6 +141,11 @@ def read_audit(
     """
     path = Path(path)
     name = path.name
+    if path.suffix.lower() in DATA and path.is_file():
+        raise InputError(
+            f"{name} is data, not the configuration of an audit; use `epsilometer estimate "
+            f"{path} --delta ...`."
+        )
     text = _files.load(path)
     try:
         data = tomllib.loads(text)
@@ -152,7 +160,7 @@ def read_audit(
             file = file.model_copy(update={"audit": audit})
     except ValidationError as error:
         wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
-        raise InputError(f"{name}: {wrong}.") from None
+        raise InputError(f"{name}: {wrong}{'' if wrong.endswith('?') else '.'}") from None
     try:
         found = _loaded(file, folder or path.absolute().parent, on_message, train_pilot)
     except InputError as error:

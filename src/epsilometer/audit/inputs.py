@@ -216,11 +216,13 @@ def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Sour
         return _made(losses, name, options, design_for(losses))
     if "score" in columns:
         return _of_scores(Scores.parse_csv(text, name=name), name, options)
-    if len(columns) > 1 and not set(columns) & COUNTS:
+    if plain and not set(columns) & COUNTS:
+        empty = not text.strip("\ufeff \t\r\n")
+        got = "an empty file" if empty else _files.shown(", ".join(columns))
         raise InputError(
-            f"{name}: expected the columns of losses ({', '.join(COLUMNS)}), of scores "
-            "(challenge_base, hypothesis, score; of canaries score, member) or of counts "
-            f"(false_positives, trials_h0, ...), got {_files.shown(', '.join(columns))}."
+            f"{name}: expected the columns of scores (challenge_base, hypothesis, score; of canaries "
+            f"score, member), of losses ({', '.join(COLUMNS)}) or of counts "
+            f"({', '.join(count_tables.COLUMNS)}), got {got}."
         )
     _refuse_loss_options(options, name)
     parse = count_tables.parse_json if as_json else count_tables.parse

@@ -6,6 +6,7 @@ the only way a configuration can make code run.
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 import traceback
@@ -14,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epsilometer import _extras
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,9 +55,15 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise InputError(f"{place}: {module_name} has no {attribute}.")
+            near = difflib.get_close_matches(part, _public(found), 1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise InputError(f"{place}: {module_name} has no {attribute}{hint}")
         found = getattr(found, part)
     return found
+
+
+def _public(holder: object) -> list[str]:
+    return [name for name in dir(holder) if not name.startswith("_")]
 
 
 def statistic_of(name: str, *, folder: Path, place: str) -> Statistic:
@@ -81,7 +89,15 @@ def run_user_code(
     try:
         return function(*arguments, **options)
     except RAISED as error:
-        raise InputError(f"{failure} ({_reason(error)}).") from None
+        raise InputError(f"{failure} ({_reason(error)}).{_install(error)}") from None
+
+
+def _install(error: BaseException) -> str:
+    """How to install a missing library of one of the extras; empty for other errors."""
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    command = _extras.advice_for(error.name)
+    return "" if command is None else f" To install it: {command}"
 
 
 def _reason(error: BaseException) -> str:

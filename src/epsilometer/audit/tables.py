@@ -162,7 +162,7 @@ def worded(detail: ErrorDetails) -> str:
         if keys:
             known = known[table].annotation.model_fields
         near = difflib.get_close_matches(keys[-1] if keys else table, known, 1)
-        hint = f"is it {near[0]}" if near else f"known are {', '.join(known)}"
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
         return f"unknown {'key' if keys else 'table'} {where}: {hint}"
     message = detail["msg"].replace("Input should be", "expected")
     for theirs, ours in _WORDS.items():

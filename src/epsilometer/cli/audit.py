@@ -421,7 +421,7 @@ def _is_same(folder: Path, settings: em.AuditConfig, *, accept: bool) -> bool:
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
     """The output: an object for JSON, or text."""
-    from epsilometer.report.text import paragraphs
+    from epsilometer.report.text import counted, paragraphs
     from epsilometer.report.views import views_of
 
     if as_json:
@@ -431,7 +431,7 @@ def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json
         models = {"models_trained": measurement.trained, "models_reused": measurement.reused}
         return {"variants": data, **models}
     text = (
-        f"{measurement.trained:,} models trained now, {measurement.reused:,} reused, "
+        f"{counted(measurement.trained, 'model')} trained now, {measurement.reused:,} reused, "
         f"{len(measurement.failures):,} failed.\n"
     )
     for result in concluded:

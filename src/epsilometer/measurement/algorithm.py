@@ -35,6 +35,25 @@ class Algorithm(Protocol):
     def loss(self, model: Any, point: Point) -> float: ...
 
 
+def loss_as_number(value: Any, call: str = "loss(model, point)") -> float:
+    """What ``loss`` returned, as a number; names the type of anything else.
+
+    Examples
+    --------
+    >>> loss_as_number(None)
+    Traceback (most recent call last):
+    epsilometer.errors.InputError: loss(model, point) returned None; expected a number
+    """
+    try:
+        return float(value)
+    except (RuntimeError, TypeError, ValueError):  # PyTorch raises a RuntimeError
+        kind, shape = type(value).__name__, getattr(value, "shape", None)
+        what = "None" if value is None else f"a value of type {kind}"
+        if shape:
+            what += f" and shape {tuple(shape)}"
+        raise InputError(f"{call} returned {what}; expected a number") from None
+
+
 @runtime_checkable
 class TrainsMany(Protocol):
     """Trains a batch of models at once; each must equal what ``train`` returns for its data and rng."""

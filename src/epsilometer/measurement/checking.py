@@ -36,7 +36,7 @@ def check_training(
         slots = planned_slots(executor, workers)
         with progress_of(on_progress, messages.append, state=_first_done) as callbacks:
             run = Run(plan, opened, RETRIES, *callbacks)
-            run.first_models.schedule()
+            run.first_models.begin(opened, schedule=True)
             run.first_models.alone = True
             if run.first_models.waiting:
                 # Two workers are enough, and each has to load the data.

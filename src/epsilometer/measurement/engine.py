@@ -167,8 +167,7 @@ def measure(
         opened.prepare(plan, accept_changed_code=accept_changed_code)
         with progress_of(on_progress, on_message, state=models_done, keep=True) as callbacks:
             run = Run(plan, opened, retries, *callbacks)
-            if not run.reused:
-                run.first_models.schedule()
+            run.first_models.begin(opened, schedule=not run.reused)
             if run.groups or run.first_models.waiting:
                 run.train_on(open_pool(executor, plan, workers=workers))
             return run.result()

@@ -60,10 +60,10 @@ def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSu
 
 
 def _depth(path: Path) -> int:
-    """2 for the measurement package, 1 for the rest of Epsilometer, 0 for other code."""
+    """2 for the packages that run training, 1 for the rest of Epsilometer, 0 for other code."""
     if not path.is_relative_to(_PACKAGE):
         return 0
-    return 2 if path.parent.name == "measurement" else 1
+    return 2 if path.parent.name in ("audit", "measurement") else 1
 
 
 def truncated(text: str) -> str:
@@ -128,7 +128,8 @@ def training_error(alike: Streak, sizes: Sizes, problem: Any, store: Any) -> Tra
     path = getattr(store, "path", None) if store.kept else None
     if path is not None and path.absolute().parent == Path.cwd():
         path = path.name
-    where = "" if path is None else f" `epsilometer status {path}` has the traceback."
+    stored = path is not None and problem.traceback
+    where = "" if not stored else f" `epsilometer status {path}` has the traceback."
     first, number = sizes.named(alike.tasks[0]), len(alike.tasks)
     text = (
         f"no model{alike.only} could be trained ({first}: {problem.message}); stopped after {number} of "

@@ -10,9 +10,9 @@ from typing import Any
 from epsilometer._display import Plotted
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.repeats import first_repeats
+from epsilometer.measurement.repeats import FEWEST, equal_losses, first_repeats
 from epsilometer.measurement.rows import LossRow, Row
-from epsilometer.measurement.store import Failure
+from epsilometer.measurement.store import Failure, Store
 from epsilometer.measurement.tasks import Chunk
 
 SECONDS_WORTH_SAYING = 10.0
@@ -126,7 +126,16 @@ class FirstModels:
     alone: bool = False
     """Whether only the first models are to be trained."""
 
-    def schedule(self) -> None:
+    def begin(self, store: Store, *, schedule: bool) -> None:
+        """Check models that were trained before, so that every run warns; schedule new ones."""
+        sizes = self.plan.sizes
+        if not sizes.canaries and not sizes.points:
+            known = store.rows(sizes._replace(challenge_bases=1, variants=sizes.variants[:1]))
+            self.check_repeats([row for row in known if row.hypothesis == 0][:FEWEST])
+        if schedule:
+            self._schedule()
+
+    def _schedule(self) -> None:
         """Schedule one model of each hypothesis first, and a second one without the challenge point."""
         sides = sorted({side_of(self.plan.sizes, group.hypothesis) for group in self.groups})
         for side in [*sides, 0] if self.batch_size == 1 and len(sides) > 1 else sides:
@@ -149,7 +158,7 @@ class FirstModels:
         first = [row for row in rows if row[:2] == (0, 0) and row.variant == sizes.variants[0]]
         new = [row.loss for row in first if isinstance(row, LossRow)]
         self.first += new
-        if new and len(self.first) == 2 and self.first[0] == self.first[1]:
+        if new and len(self.first) == 2 and equal_losses(self.first):
             self.add(0)  # two could be a coincidence
         if (text := first_repeats(self.first, self.plan.names[0])) is not None:
             self.say(f"{WARNING}{text}")

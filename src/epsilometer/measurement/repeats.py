@@ -18,11 +18,29 @@ FEWEST = 3
 FEWEST_REPEATED = 8
 """Fewest models in a group to search for a repeated sequence."""
 
+ROUNDING, ROUNDING_SINGLE = 1e-9, 1e-6
+"""Relative differences of losses that rounding explains: in double and in single precision."""
+
 REMEDY = (
     "does your training fix its own seed (random_state=0, manual_seed(0))? Then all models are "
     "identical, the attack sees only the challenge point, and the estimate is void: draw all "
     "randomness from rng"
 )
+
+
+def equal_losses(losses: Sequence[float] | FloatArray) -> bool:
+    """Whether losses are equal up to rounding, as sums in another order differ.
+
+    Examples
+    --------
+    >>> equal_losses([0.3, 0.1 + 0.2])
+    True
+    """
+    found = np.asarray(losses, dtype=float)
+    with np.errstate(over="ignore"):
+        single = bool((found.astype(np.float32) == found).all())
+    allowed = ROUNDING_SINGLE if single else ROUNDING
+    return bool(np.ptp(found) <= allowed * np.abs(found).max())
 
 
 class _Group(NamedTuple):
@@ -34,7 +52,7 @@ class _Group(NamedTuple):
 
     @property
     def constant(self) -> bool:
-        return bool((self.losses == self.losses[0]).all())
+        return equal_losses(self.losses)
 
     @property
     def tied(self) -> bool:
@@ -98,7 +116,7 @@ def _groups(losses: Losses) -> Iterator[_Group]:
 
 def first_repeats(losses: Sequence[float], base: str) -> str | None:
     """The same for the first few models without the challenge point, as soon as there are enough."""
-    if len(losses) < FEWEST or len(set(losses)) > 1 or losses[0] == int(losses[0]):
+    if len(losses) < FEWEST or not equal_losses(losses) or losses[0] == int(losses[0]):
         return None  # an integer-valued loss, such as 0 or 1
     return (
         f"the first {len(losses)} models of base {base} without the challenge point have the same loss, "

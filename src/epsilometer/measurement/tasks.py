@@ -24,6 +24,7 @@ from epsilometer.measurement.algorithm import (
     Releases,
     ScoresMany,
     TrainsMany,
+    loss_as_number,
 )
 from epsilometer.measurement.bases import Base
 from epsilometer.measurement.failures import message_of, traceback_of
@@ -137,20 +138,33 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     """Losses of the points of a base; the points are copies, which the algorithm may change in place."""
     ask = with_queries if plan.design.uses_queries else _losses_of
-    parts = [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
-    return np.concatenate(parts)
+    found: Future[list[FloatArray]] = SerialExecutor().submit(
+        lambda: [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
+    )
+    error = found.exception()
+    if error is None:
+        return np.concatenate(found.result())
+    if model is None:
+        # Code that has no model to return may return None; it is wrong only if the loss needs one.
+        raise InputError(
+            f"train(dataset, rng) returned None; expected a model ({message_of(error)})"
+        ).with_traceback(error.__traceback__) from None
+    raise error
 
 
 def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
     """Losses of points, computed together if the algorithm can."""
     if len(points) > 1 and isinstance(algorithm, ScoresMany):
-        found = np.asarray(algorithm.losses(model, points), dtype=float)
+        answer = algorithm.losses(model, points)
+        if answer is None:
+            raise InputError(f"losses(model, points) returned None; expected {len(points)} numbers")
+        found = np.asarray(answer, dtype=float)
         if found.shape != (len(points),):
             raise InputError(
                 f"expected {len(points)} losses from losses(model, points), got shape {found.shape}."
             )
         return found
-    return np.array([float(algorithm.loss(model, each)) for each in points_of(points)])
+    return np.array([loss_as_number(algorithm.loss(model, each)) for each in points_of(points)])
 
 
 def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:

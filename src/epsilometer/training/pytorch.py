@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer.errors import InputError
+from epsilometer.measurement.algorithm import loss_as_number
 from epsilometer.measurement.population import Array, Dataset, Point, points_of
 from epsilometer.training import torch_modules
 from epsilometer.training.torch_modules import Module, ModuleParameters
@@ -67,6 +68,7 @@ class PyTorch(ModuleParameters):
         fit: Callable[[Any, Dataset], Any],
         loss: Callable[[Any, Point], float] | None = None,
     ) -> None:
+        torch_modules.check_installed()
         torch_modules.check_factory(module)
         for name, function in (("fit", fit), ("loss", loss)):
             if not callable(function) and (name, function) != ("loss", None):
@@ -92,7 +94,8 @@ class PyTorch(ModuleParameters):
         # thread's training, and losses must be reproducible, so every loss uses the same seed.
         with torch_modules.seeded(np.random.default_rng(0)):
             if self.loss_function is not None:
-                return float(self.loss_function(model.eval(), point))
+                found = self.loss_function(model.eval(), point)
+                return loss_as_number(found, "loss(module, point)")
             return torch_modules.cross_entropy(model.eval(), point)
 
     def losses(self, model: Module, points: Dataset) -> Array:

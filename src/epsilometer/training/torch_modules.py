@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,12 @@ def loaded(module: str = "torch") -> Any:
     """Import a library of the extra ``torch``, or explain what to install."""
     library = module.partition(".")[0]
     return _extras.load(module, f"training with PyTorch needs {library}", "torch")
+
+
+def check_installed() -> None:
+    """Raise :class:`InputError` with the command to install PyTorch if it is missing."""
+    if find_spec("torch") is None:  # without importing it, which takes seconds
+        loaded()
 
 
 def check_factory(factory: Any) -> None:
@@ -123,7 +130,8 @@ def cross_entropy(module: Module, point: Point) -> float:
     label = point.label
     if not isinstance(label, int | np.integer) or not 0 <= label < len(scores):
         raise InputError(f"expected labels from 0 to {len(scores) - 1}, got {label}.")
-    return float(np.logaddexp.reduce(scores - scores[label]))
+    with np.errstate(all="ignore"):  # losses that are not finite are reported as such
+        return float(np.logaddexp.reduce(scores - scores[label]))
 
 
 def cross_entropies(module: Module, points: Dataset) -> Array:
@@ -146,7 +154,8 @@ def cross_entropies(module: Module, points: Dataset) -> Array:
                 f"expected labels from 0 to {scores.shape[1] - 1}, got {labels[part].max()}."
             )
         own = np.take_along_axis(scores, labels[part][:, None], axis=1)
-        found.append(np.logaddexp.reduce(scores - own, axis=1))
+        with np.errstate(all="ignore"):  # losses that are not finite are reported as such
+            found.append(np.logaddexp.reduce(scores - own, axis=1))
     return np.concatenate(found)
 
 
