@@ -46,7 +46,7 @@ def many_models() -> ProfileResult:
         (lambda: judged(0.05), steps.FIX),
         (lambda: judged(2.0), "To settle this, train more models per base (320 instead of 80)"),
         (lambda: judged(50.0), steps.STRONGER),
-        (lambda: replace(bare(), question=Question(claim=50.0)), "Before you report this as a judgement, "),
+        (lambda: replace(bare(), question=Question(claim=50.0)), "Before you report this as"),
         (lambda: gather(exact(), claim=0.2, compare=False), f"{steps.FIX}."),
         (lambda: gather(sampled(scale=0.0), claim=1.5, compare=False), "Run the sampler for longer"),
         (lambda: gather(sampled(scale=0.0), claim=0.7, compare=False), f"{steps.FIX}."),

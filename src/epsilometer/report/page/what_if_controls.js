@@ -69,7 +69,7 @@
     },
     // The field shows rounded numbers; the original claim stays exact.
     "claim-number": (value) => {
-      const near = own.claim !== null && plain(value) === plain(own.claim);
+      const near = own.claim !== null && value === Number(plain(own.claim));
       state.claim = !near && Number.isFinite(value) && value >= 0 ? value : own.claim;
     },
     "prior": (value) => { state.priorScale = value === 0 ? scale.value : scale.value * factorAt(value); },
