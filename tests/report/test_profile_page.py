@@ -19,9 +19,9 @@ import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
 from epsilometer.model.profile import ProfileModel
+from epsilometer.report.gates.findings import finding_of
 from epsilometer.report.page.frame import SCRIPTS
 from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
-from epsilometer.report.gates.findings import finding_of
 from epsilometer.report.profile_summary import finding, leak_rows
 from tests.report.browser import HOSTILE, SEEN, marks, spec, visit
 from tests.report.browser import words as words_of
