@@ -140,7 +140,7 @@ def test_claims_are_shown_rounded_and_kept_exact(browser: Browser, tmp_path: Pat
         press(page, "reset", "Enter")
         assert settings(page)["claim"] == claim
         # Percent signs stay on the line of their number.
-        assert "90\N{NO-BREAK SPACE}%" in page.text_content("#what-if-headline")
+        assert "90\N{NO-BREAK SPACE}%" in (page.text_content("#what-if-headline") or "")
         captions = " ".join(page.locator("figcaption").all_text_contents())
         assert "90\N{NO-BREAK SPACE}%" in captions
         assert not re.search(r"\d %", captions)

@@ -217,7 +217,7 @@ def _draw_note(axes: Axes, mark: marks.Note) -> None:
     from matplotlib.patheffects import withStroke
 
     # An outline in the colour of the paper keeps lines apart from the text.
-    outline = withStroke(linewidth=2.5, foreground="white")
+    outline = withStroke(linewidth=4, foreground="white")
     look: dict[str, Any] = {
         "fontsize": 8.5,
         "color": style.GREY,
