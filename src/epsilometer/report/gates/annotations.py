@@ -64,7 +64,9 @@ def _rows(finding: Finding) -> list[tuple[str, str]]:
     rows.append(("proven", f"epsilon at least {proven}" if proven else "nothing"))
     if finding.estimate is not None:
         low, median, high = finding.estimate
-        rows.append((f"estimated, probability {finding.level:g}", estimate_text(median, low, high)))
+        text = estimate_text(median, low, high)
+        text += ", extrapolated beyond the data" if finding.extrapolated else ""
+        rows.append((f"estimated, probability {finding.level:g}", text))
     for claim in finding.claims:
         if claim.probability_above is not None:
             name = "claimed curve" if claim.epsilon is None else f"claim {short(claim.epsilon)}"

@@ -85,6 +85,8 @@ class Finding:
         ``profile`` or ``published``.
     estimate
         Lower end, median and upper end of the credible interval; None if there are several deltas.
+    extrapolated
+        Whether the estimate depends on error rates that no base could show.
     proven
         The proven lower bound; None if nothing could be proven.
     accepted
@@ -103,6 +105,7 @@ class Finding:
     accepted: bool
     claims: tuple[JudgedClaim, ...]
     seconds: float | None = None
+    extrapolated: bool = False
 
     @property
     def proven_text(self) -> str | None:
@@ -117,7 +120,8 @@ class Finding:
         if self.estimate is not None:
             low, median, high = self.estimate
             interval = estimate_text(median, low, high)
-            parts.append(f"estimated {interval[:-1]} with probability {self.level:g})")
+            beyond = ", extrapolated beyond the data" if self.extrapolated else ""
+            parts.append(f"estimated {interval[:-1]} with probability {self.level:g}){beyond}")
         return f"At {self.at}, {'; '.join(parts)}."
 
     @property
@@ -165,6 +169,7 @@ def finding_of(result: AnyResult, *, accept_untrusted: bool = False) -> Finding:
         accepted=bool(result.trustworthy or accept_untrusted),
         claims=tuple(claims),
         seconds=posterior.provenance.seconds or None,
+        extrapolated=bool(getattr(posterior, "extrapolated", False)),
     )
 
 
