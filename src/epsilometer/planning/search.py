@@ -349,7 +349,9 @@ class Search:
             below = [each for each in below if each[-1].bases > most] or below
         if below:
             return max(below)[-1]
-        return max(designs) if best is None else min(designs, key=lambda d: (d.bases, -d.challenges))
+        return (
+            max(designs) if best is None else min(designs, key=lambda d: (d.bases, -d.challenges))
+        )
 
     def _confirm(self, design: CandidateDesign) -> None:
         """Simulate a design in full, as far as the work left allows."""

@@ -93,6 +93,8 @@ class Finding:
         Whether the engine reached its accuracy, or the user accepted that it did not.
     seconds
         Time of the estimation, without training; None if it is not known.
+    extrapolated
+        Whether the estimate at this delta is extrapolated beyond the data.
     """
 
     variant: str | None
