@@ -215,7 +215,10 @@ def test_failed_models_are_named_and_the_rest_goes_on(config: Path) -> None:
     failed = found["models_failed"]
     assert failed
     assert found["models_trained"] == 72 - len(failed)
-    assert all(item["attempts"] == 2 for item in failed)
+    # After three models for which a retry did not help, others may not be retried.
+    attempts = sorted(item["attempts"] for item in failed)
+    assert attempts[-3:] == [2, 2, 2]
+    assert set(attempts) <= {1, 2}
     assert "expected a finite loss, got loss=nan" in done.stderr
     counted = sum(b["trials_h0"] + b["trials_h1"] for b in found["counts"]["bases"])
     assert counted == 72 - len(failed)
