@@ -169,19 +169,60 @@ def test_hostile_extras_are_refused(runner: Runner, extras: str) -> None:
     assert not list(runner.workspace.glob("pwned*"))
 
 
-def test_the_hook_runs_an_audit_file(runner: Runner) -> None:
+TRAINING = """
+class Own:
+    def train(self, dataset, rng):
+        return rng.normal()
+    def loss(self, model, point):
+        return abs(model)
+algorithm = Own()
+"""
+
+
+def test_the_hook_runs_an_audit_file_again_after_its_code_has_changed(runner: Runner) -> None:
     from tests.cli.small_audit import AUDIT
 
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)
-    (runner.workspace / "audit.toml").write_text(AUDIT + "claim = 50.0\n")
-    done = subprocess.run(
-        [*hook["entry"].split(), "audit.toml"],
-        cwd=runner.workspace,
-        env=os.environ | {"PATH": runner.path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "models trained now" in done.stdout
+    text = AUDIT.replace('"clipped-mean"', '"hook_training:algorithm"')
+    text = text.replace("options = { noise = 0.02, records = 50 }\n", "")
+    (runner.workspace / "audit.toml").write_text(text + "claim = 50.0\n")
+    source = runner.workspace / "hook_training.py"
+    before = {"audit.toml", "counts.csv", "hook_training.py"}
+    for code in (TRAINING, TRAINING + "# changed\n"):
+        source.write_text(code)
+        done = subprocess.run(
+            [*hook["entry"].split(), "audit.toml"],
+            cwd=runner.workspace,
+            env=os.environ | {"PATH": runner.path, "TMPDIR": str(runner.temporary)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "120 models trained now, 0 reused" in done.stdout
+        left = {each.name for each in runner.workspace.iterdir()} - {"__pycache__"}
+        assert left == before
+        assert not list(runner.temporary.glob("epsilometer-*"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"audit": "missing.toml"}, "::error title=Epsilometer::missing.toml: cannot be read"),
+        (
+            {"file": "counts.csv", "delta": "0.01"},
+            "::error title=Epsilometer::--fail-on proven needs a claimed epsilon",
+        ),
+        (
+            {"audit": "no%\n::warning::x.toml"},
+            "::error title=Epsilometer::no%25 ::warning::x.toml: cannot",
+        ),
+    ],
+)
+def test_input_errors_are_annotated(runner: Runner, inputs: dict[str, str], words: str) -> None:
+    done = runner.run("Audit", **inputs)
+    assert done.returncode == 2
+    commands = [line for line in done.stderr.splitlines() if line.startswith("::")]
+    assert len(commands) == 1
+    assert commands[0].startswith(words)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import epsilometer as em
-from epsilometer.cli.audit import progress_text
 from epsilometer.cli.main import run
+from epsilometer.cli.training import progress_text
 from epsilometer.measurement.plan import Task, training_stream
 from epsilometer.measurement.progress import Progress
 from tests.cli.test_estimate import PROGRAM, in_shell
@@ -291,6 +291,85 @@ def test_interrupted_and_continued(config: Path) -> None:
 def _done(store: Path) -> int:
     shown = in_shell("status", str(store), "--json")
     return int(json.loads(shown.stdout)["models_done"]) if shown.returncode == 0 else 0
+
+
+# --- the option --store -----------------------------------------------------------------------
+
+
+def test_losses_go_to_the_given_store(
+    config: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)  # an option's path starts here, not where the configuration is
+    assert audit_json(config, capsys, "--store", "other.db")["models_trained"] == 72
+    assert audit_json(config, capsys, "--store", "other.db")["models_reused"] == 72
+    assert (here / "other.db").is_file()
+    assert not (tmp_path / "audit.db").exists()
+    assert run(["audit", str(config), "--store", ""]) == 2
+    assert "expected --store PATH or --store none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("goal", [(), ("--until-width", "0.1")])
+def test_without_a_store_nothing_is_kept(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], goal: tuple[str, ...]
+) -> None:
+    kept = audit_json(config, capsys)
+    (tmp_path / "audit.db").unlink()
+    for _ in range(2):
+        found = audit_json(config, capsys, "--store", "none", *goal)
+        assert (found["models_trained"], found["models_reused"]) == (72, 0)
+        assert found["counts"] == kept["counts"]
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.toml"]
+
+
+def test_a_check_without_a_store(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["audit", str(config), "--check", "--store", "none", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["store"] is None
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.toml"]
+
+
+def test_a_pilot_without_a_store(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(config, "seed = 1", 'seed = 1\nchallenge = "pilot"')
+    assert run(["audit", str(config), "--store", "none", "--allow-unconverged"]) == 0
+    printed = capsys.readouterr()
+    assert "pilot: 32 models that select the challenge points\n" in printed.err
+    assert "72 models trained now" in printed.out
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.toml"]
+
+
+def test_failing_code_without_a_store_names_no_store(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_code(config, "own_training_g", "unknown_name")
+    assert run(["audit", str(config), "--store", "none"]) == 2
+    err = capsys.readouterr().err
+    assert "NameError" in err
+    assert "epsilometer status" not in err
+
+
+def test_changed_code_is_named_before_the_folder_of_its_result(config: Path) -> None:
+    own_code(config, "own_training_f", "model")
+    folder = config.parent / "result"
+    arguments = ("audit", str(config), "--allow-unconverged", "--output", str(folder))
+    assert in_shell(*arguments).returncode == 0
+    source = config.parent / "own_training_f.py"
+    source.write_text(source.read_text() + "# a remark\n")
+    refused = in_shell(*arguments)
+    assert refused.returncode == 2
+    assert "audit.db holds another plan: code has changed" in refused.stderr
+    assert "not of the same data" not in refused.stderr
+    # Without the store the folder itself is the obstacle.
+    apart = in_shell(*arguments, "--store", "none")
+    assert "not of the same data" in apart.stderr
+    assert in_shell(*arguments, "--store", "none", "--force").returncode == 0
 
 
 # --- whose claim ------------------------------------------------------------------------------

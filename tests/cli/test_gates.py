@@ -83,6 +83,44 @@ def test_summaries_of_a_job_are_added_up(folder: Path) -> None:
     assert text.count("### Epsilometer") == 2
 
 
+def test_an_inaccurate_result_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["estimate", "counts.csv", "--delta", "0.01", "--engine", "mcmc"]
+    arguments += ["--num-iterations", "20", "--num-chains", "2", "--junit", "j.xml"]
+    assert run([*arguments, "--annotate", "github"]) == 4
+    err = capsys.readouterr().err
+    assert "::error file=counts.csv,title=Epsilometer%3A NOT CONVERGED::" in err
+    (suite,) = ElementTree.parse(folder / "j.xml").getroot()
+    assert float(suite.get("time") or 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["audit", "missing.toml"], "missing.toml: cannot be read"),
+        (["audit", "bad.toml"], "bad.toml: not valid TOML"),
+        (["estimate", "counts.csv", "--delta", "1"], "expected"),
+        (["estimate", "counts.csv", "--delta", "0.1", "--fail-on", "fail"], "--fail-on fail needs"),
+        (["report", "counts.csv", "--unknown"], "No such option: --unknown"),
+    ],
+)
+@pytest.mark.parametrize("annotate", [["--annotate", "github"], ["--annotate=github"], []])
+def test_input_errors_are_annotated_if_asked(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+    annotate: list[str],
+) -> None:
+    (folder / "bad.toml").write_text("x = \n")
+    assert run([*arguments, *annotate]) == 2
+    message, *commands = capsys.readouterr().err.splitlines()
+    assert message.startswith("epsilometer: ")
+    assert words in message
+    assert len(commands) == bool(annotate)
+    assert all(each.startswith("::error title=Epsilometer::") for each in commands)
+    assert all(words in each for each in commands)
+
+
 def test_nothing_is_annotated_unless_asked(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

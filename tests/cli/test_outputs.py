@@ -103,6 +103,7 @@ def test_a_device_is_no_file_to_lose() -> None:
     outputs.check_file(Path("/dev/null"), (".csv",), option="--output", force=False)
 
 
+@pytest.mark.slow
 def test_a_result_is_replaced_by_one_from_the_same_data_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

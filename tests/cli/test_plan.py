@@ -284,6 +284,7 @@ def test_by_default_the_search_is_quick_and_states_its_precision(
     assert "first answer: " in err
 
 
+@pytest.mark.slow
 def test_simulations_or_thorough_make_it_thorough(capsys: pytest.CaptureFixture[str]) -> None:
     size = ["--most-bases", "5", "--most-challenges", "20", "--workers", "1", "--json"]
     for option, quick in (([], True), (["--simulations", "20"], False), (["--thorough"], False)):

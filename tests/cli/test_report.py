@@ -448,3 +448,10 @@ def test_the_written_posterior_is_what_the_page_shows(audited: Path) -> None:
     for percent, value in found["quantiles"]["strength"].items():
         share = float(percent.removesuffix(" %")) / 100
         assert value == pytest.approx(float(posterior.quantile("strength", share)), rel=1e-12)
+
+
+def test_the_page_has_the_same_option_as_elsewhere(result: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(("--report", "--output", "-o")):
+        page = tmp_path / f"{number}.html"
+        assert run(["report", str(result), name, str(page)]) == 0
+        assert page.read_text(encoding="utf-8").startswith("<!")

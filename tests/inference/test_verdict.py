@@ -214,7 +214,8 @@ def test_claims_on_both_sides_of_an_exact_posterior() -> None:
     assert last.reasons[0] == NOT_RELIED_ON.format("below")
     assert len(last.reasons) == 2
     assert last.reasons[1].startswith(
-        "the prior decides: with its scale multiplied by 2 the verdict would be INCONCL"
+        "too little data to decide, so the prior decides: with its scale multiplied by 2 the verdict "
+        "would be INCONCL"
     )
     # Far enough above, every prior passes; below what is proven, no other prior is tried.
     assert judge(posterior, claim=12.0).label == "PASS (judged)"

@@ -191,7 +191,7 @@ def test_verdict_comes_first(make: Make, badge: str, opened: Open, shelf: Shelf)
     assert box["y"] + box["height"] < 900  # on the first screen
     text = page.locator("#verdict").inner_text()
     if evidence.verdict is not None:
-        assert f"{evidence.verdict.claim:g}" in text
+        assert f"{evidence.verdict.claim:.4g}" in text
     assert ("times as many" in text) == (make is exact)
     warned = page.locator(".warnings").count()
     assert warned == bool(evidence.warnings)

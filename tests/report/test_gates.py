@@ -109,6 +109,17 @@ def test_junit_fails_where_the_command_does(label: str, fail_on: str) -> None:
         assert "the first reason; the second, at 5 %" in str(each.get("message"))
 
 
+def test_junit_has_times_only_where_they_are_known() -> None:
+    over = claim("INCONCLUSIVE", at="5 deltas from 1e-6 to 0.1", epsilon=None)
+    known = finding(claim(), over, variant="a", seconds=1.25)
+    found = [known, finding(claim(), variant="b"), finding(claim(), variant="c", seconds=2.0)]
+    (suite,) = ElementTree.fromstring(junit_xml(found, source="x", fail_on="never").encode())
+    assert [case.get("time") for case in suite] == ["1.250", None, None, "2.000"]
+    assert suite.get("time") == "3.250"
+    (suite,) = ElementTree.fromstring(junit_xml(found[1:2], source="x", fail_on="never").encode())
+    assert suite.get("time") is None
+
+
 def test_junit_has_a_case_for_each_claim_of_each_variant() -> None:
     over = claim("INCONCLUSIVE", at="5 deltas from 1e-6 to 0.1", epsilon=None)
     found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -40,12 +41,12 @@ def many_models() -> ProfileResult:
     ("make", "expected"),
     [
         (plain, f"{steps.STATE_A_CLAIM}; to narrow the interval first, train more models per base"),
-        (bare, f"{steps.STATE_A_CLAIM}, and use a delta of at least"),
+        (bare, f"{steps.STATE_A_CLAIM}; before you quote the estimate, "),
         (lambda: gather(exact(), compare=False), f"{steps.STATE_A_CLAIM}."),
         (lambda: judged(0.05), steps.FIX),
         (lambda: judged(2.0), "To settle this, train more models per base (320 instead of 80)"),
         (lambda: judged(50.0), steps.STRONGER),
-        (lambda: replace(bare(), question=Question(claim=50.0)), "Before you rely on this, use a delta"),
+        (lambda: replace(bare(), question=Question(claim=50.0)), "Before you report this as"),
         (lambda: gather(exact(), claim=0.2, compare=False), f"{steps.FIX}."),
         (lambda: gather(sampled(scale=0.0), claim=1.5, compare=False), "Run the sampler for longer"),
         (lambda: gather(sampled(scale=0.0), claim=0.7, compare=False), f"{steps.FIX}."),
@@ -57,9 +58,27 @@ def many_models() -> ProfileResult:
 def test_the_next_step(make: Callable[[], JudgedResult], expected: str) -> None:
     said = next_step(make())
     assert said.startswith(expected)
+    # Delta is part of the claim: it is never to be raised.
+    assert not re.search("use a delta|(larger|higher) delta|delta of at least", said)
     # One sentence.
     assert said.endswith(".")
     assert ". " not in said
+
+
+def test_where_epsilon_is_extrapolated_a_feasible_number_of_models_is_named() -> None:
+    scores = gaussian([4.0, 3.0], 20)
+    result = ProfileResult(posterior=posterior(scores, ProfileModel(delta=1e-5)))
+    found = result.posterior
+    assert found.extrapolated
+    enough = [each for each in steps.FEASIBLE if found.delta_at_rate(1 / (20 * each)) <= 1e-5]
+    assert enough
+    said = next_step(result)
+    assert f"train more models per base ({40 * enough[0]:,} instead of 40)" in said
+    # A family cannot be avoided where ten times as many would not be enough.
+    assert bare().posterior.delta_at_rate(1 / 400) > bare().model.delta
+    said = next_step(bare())
+    assert "rely on the proven bound, or justify the family of curves with --family" in said
+    assert "instead of" not in said
 
 
 def test_more_models_are_not_advised_where_they_would_not_help() -> None:

@@ -18,12 +18,14 @@ from playwright.sync_api import Browser
 import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
+from epsilometer.model.profile import ProfileModel
+from epsilometer.report.gates.findings import finding_of
 from epsilometer.report.page.frame import SCRIPTS
 from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
-from epsilometer.report.profile_summary import leak_rows
+from epsilometer.report.profile_summary import finding, leak_rows
 from tests.report.browser import HOSTILE, SEEN, marks, spec, visit
 from tests.report.browser import words as words_of
-from tests.report.profiles import bare, counted, full, hostile, null
+from tests.report.profiles import bare, counted, full, gaussian, hostile, null, posterior
 from tests.report.test_page import parsed
 
 
@@ -150,7 +152,8 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"), [(50.0, "not a proof"), (3.0, "Next: To settle this, ")]
+    ("claim", "said"),
+    [(50.0, "not a proof"), (3.0, "Next: Rely on the proven bound, or justify the family")],
 )
 def test_other_verdicts_have_their_advice(claim: float, said: str) -> None:
     result = replace(bare(), question=Question(claim=claim))
@@ -276,3 +279,15 @@ def test_a_phone_needs_no_scrolling_sideways(browser: Browser, page: Page, tmp_p
     with visit(browser, path, viewport=size, is_mobile=True, has_touch=True) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 390
         seen.check_quiet()
+
+
+def test_an_extrapolated_estimate_says_so_wherever_it_is_quoted() -> None:
+    words_of_it = "with probability 0.9), extrapolated beyond the data"
+    assert bare().posterior.extrapolated
+    assert f"{words_of_it}; the worst base shows" in finding(bare())
+    assert f"{words_of_it}." in finding_of(bare()).sentence
+    shown = posterior(gaussian([1.5, 0.2, 0.8], 40), ProfileModel(delta=0.1))
+    assert not shown.extrapolated
+    result = ProfileResult(posterior=shown)
+    assert "extrapolated" not in finding(result)
+    assert "extrapolated" not in finding_of(result).sentence

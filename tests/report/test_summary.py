@@ -173,7 +173,7 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     said = " ".join(text.split())
     assert said.startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
     rows = [line.split() for line in text.splitlines()]
-    assert ["proven", "at", "least", f"{proof.at_least:.3f}"] in rows
+    assert ["proven", "at", "least", rounded_down(proof.at_least)] in rows
     assert (
         f"at least {rounded_down(proof.at_least)}, error 5 %, valid for one planned analysis; assumes"
         in said

@@ -185,7 +185,14 @@ def differences(
     return found
 
 
-@pytest.mark.parametrize("name", RESULTS)
+QUICK = {"20 bases", "one base", "prior matters", "sampling rate"}
+QUICK |= {"published, one base", "published, one strong base", "published, exponential"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in RESULTS],
+)
 def test_equals_python(browser: Browser, name: str) -> None:
     result = result_named(name)
     data = data_of(name)
@@ -266,6 +273,10 @@ def test_a_sabotaged_script_differs_from_python(browser: Browser, name: str) -> 
         for line in differences_with(browser, result, lambda text: text.replace(old, new))
     ]
     assert found, f"{name}: nothing differs from Python"
+
+
+def test_quick_cases_are_cases() -> None:
+    assert set(RESULTS) > QUICK
 
 
 def test_refuses_where_nothing_can_be_recomputed() -> None:

@@ -120,6 +120,53 @@ def test_keyboard_alone_moves_every_slider_and_reset_restores_the_page(
         assert {name: plotted(page, name) for name in before} == before
 
 
+def test_claims_are_shown_rounded_and_kept_exact(browser: Browser, tmp_path: Path) -> None:
+    claim = 4.1879297
+    long = ProfileResult(posterior=result().posterior, question=Question(claim=claim))
+    write_page(long, tmp_path / "page.html")
+    with visit(browser, tmp_path / "page.html") as seen:
+        page = ready(seen)
+        assert page.input_value("#what-if-claim-number") == "4.188"
+        assert settings(page)["claim"] == claim
+        assert "claim of 4.188 with" in text(page, "headline")
+        assert "exceeds 4.188 with" in page.inner_text("#verdict .headline")
+        # The number that is shown, typed again, is the original claim.
+        page.fill("#what-if-claim-number", "4.188")
+        assert settings(page)["claim"] == claim
+        page.fill("#what-if-claim-number", "4.1881234")
+        page.keyboard.press("Tab")
+        assert page.input_value("#what-if-claim-number") == "4.188"
+        assert settings(page)["claim"] == 4.1881234
+        press(page, "reset", "Enter")
+        assert settings(page)["claim"] == claim
+        # Percent signs stay on the line of their number.
+        assert "90\N{NO-BREAK SPACE}%" in (page.text_content("#what-if-headline") or "")
+        captions = " ".join(page.locator("figcaption").all_text_contents())
+        assert "90\N{NO-BREAK SPACE}%" in captions
+        assert not re.search(r"\d %", captions)
+        # The line of the claim is drawn behind the notes.
+        kinds = page.eval_on_selector_all(
+            "#answer-1 svg > g[data-mark]", "all => all.map((g) => g.classList[0])"
+        )
+        assert kinds.index("reference") < kinds.index("note")
+
+
+def test_without_a_claim_its_slider_is_at_the_left_and_dimmed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    write_page(ProfileResult(posterior=result().posterior), tmp_path / "page.html")
+    with visit(browser, tmp_path / "page.html") as seen:
+        page = ready(seen)
+        dimmed = "document.getElementById('what-if-claim').classList.contains('unset')"
+        assert page.input_value("#what-if-claim") == "0"
+        assert page.input_value("#what-if-claim-number") == ""
+        assert page.evaluate(dimmed)
+        assert page.get_attribute("#what-if-claim", "aria-valuetext") == "no claim"
+        press(page, "claim", "ArrowRight", 2)
+        assert settings(page)["claim"] > 0
+        assert not page.evaluate(dimmed)
+
+
 def test_arrows_there_and_back_are_the_original_again(browser: Browser, path: Path) -> None:
     with visit(browser, path) as seen:
         page = ready(seen)

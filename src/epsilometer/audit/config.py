@@ -117,6 +117,7 @@ def read_audit(
     *,
     folder: Path | None = None,
     estimate: Mapping[str, Any] | None = None,
+    store: Path | None = None,
     on_message: Say = _files.warn,
     train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
@@ -130,6 +131,8 @@ def read_audit(
         Where relative paths and modules start; default: the folder of the file.
     estimate
         Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
+    store
+        Replaces the store that the file names; relative to ``folder``.
     on_message
         Called with a sentence before something is downloaded, and when an algorithm's claim is not used.
     train_pilot
@@ -152,6 +155,9 @@ def read_audit(
         if estimate and isinstance(data.get("estimate", {}), dict):
             data["estimate"] = {**data.get("estimate", {}), **estimate}
         file = AuditFile.model_validate(data)
+        if store is not None:
+            audit = file.audit.model_copy(update={"store": str(store)})
+            file = file.model_copy(update={"audit": audit})
     except ValidationError as error:
         wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {wrong}{'' if wrong.endswith('?') else '.'}") from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES, POINTS, read_summary
-from epsilometer.cli import checks, options, outputs, results
+from epsilometer.cli import checks, options, outputs, results, stores
 from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
@@ -27,6 +25,7 @@ from epsilometer.cli.delivery import (
 from epsilometer.cli.estimate import curve_of, profile_curve
 from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument, flag, option
+from epsilometer.cli.training import training_progress
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from epsilometer.measurement.store import Failure
     from epsilometer.report.views import AnyResult
 
-SECONDS_BETWEEN_LINES = 30
-"""Between lines of progress where there is no terminal: few enough for a log."""
 MOST_FAILURES = 10
 """Different error messages that are printed; `status` has them all."""
 LONGEST_MESSAGE = 160
@@ -55,6 +52,12 @@ class ExecutionOptions:
     workers: int | None = option("N", "Threads or processes. Default: one per core.")
     retries: int | None = option("N", "Number of retries of a failed model. Default: 2.")
     accept_changed_code: bool = options.CHANGED_CODE
+    store: str | None = option(
+        "PATH|none",
+        "Keep losses in this file instead of the configuration's; `none`: for this run only, so that "
+        "nothing is reused and no store is written.",
+        "--store",
+    )
     until_width: float | None = option(
         "W",
         "Stop as soon as the interval of epsilon is at most W wide; the configuration gives the largest "
@@ -108,10 +111,14 @@ class ExecutionOptions:
     def measure(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Measurement:
         """Train the missing models, with a progress display."""
         # Output of the user's code is not part of the answer.
-        with _progress() as show, redirect_stdout(sys.stderr):
+        with (
+            training_progress() as show,
+            redirect_stdout(sys.stderr),
+            stores.opened(self.store, store) as opened,
+        ):
             return em.measure(
                 plan,
-                store,
+                opened,
                 executor=self.executor or execution.executor,
                 workers=self.workers or execution.workers,
                 retries=execution.retries if self.retries is None else self.retries,
@@ -122,10 +129,10 @@ class ExecutionOptions:
 
     def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
         """Train the first models only."""
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), stores.opened(self.store, store) as opened:
             return em.check_training(
                 plan,
-                store,
+                opened,
                 executor=self.executor or execution.executor,
                 workers=self.workers or execution.workers,
                 accept_changed_code=self.accept_changed_code,
@@ -134,8 +141,8 @@ class ExecutionOptions:
     def train_pilot(self, pilot: Pilot) -> None:
         """Train the models that select the challenge points."""
         results.warn(
-            f"pilot: {pilot.plan.sizes.models:,} models that select the challenge points, stored in "
-            f"{pilot.store.name}"
+            f"pilot: {pilot.plan.sizes.models:,} models that select the challenge points"
+            + ("" if self.store == stores.NONE else f", stored in {pilot.store.name}")
         )
         self.measure(pilot.plan, pilot.store, pilot.execution)
 
@@ -178,7 +185,6 @@ def audit(
     override the table [estimate] of the configuration.
     """
     from epsilometer.audit import config as configurations
-    from epsilometer.audit.variants import measure_until, origin_of
 
     file = config or configurations.DEFAULT
     if show_config:
@@ -199,29 +205,48 @@ def audit(
     outputs.check_ending(delivery.report, outputs.PAGE_ENDINGS, option="--report")
     outputs.check_folder(delivery.output)
     table = _estimate_table(deltas, kind, curves, priors, claims)
-    try:
-        with redirect_stdout(sys.stderr):
-            settings = configurations.read_audit(
-                file,
-                folder=None if config else Path.cwd(),
-                estimate=table,
-                on_message=results.warn,
-                train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
-            )
-            if claims.claim_curve is None:
-                settings = settings.with_training_claim(results.warn)
-    except _PilotTriedError as tried:
-        return checks.show(tried.trial, tried.store, (), as_json=delivery.as_json)
-    how = settings.file.execution
-    over = claims.over(deltas, None if settings.claim is None else settings.claimed_at)
-    if claims.claim_curve is not None and callable(over):
-        settings = settings.claiming(over)
-    verdict.check_claim(over)
-    if not execution.only_first:
-        delivery.check(lambda folder: _is_same(folder, settings.plan))
+    question = VariantQuestion(deltas, None, verdict, delivery)
+    with stores.chosen(execution.store) as store:
+        try:
+            with redirect_stdout(sys.stderr):
+                settings = configurations.read_audit(
+                    file,
+                    folder=None if config else Path.cwd(),
+                    estimate=table,
+                    store=store,
+                    on_message=results.warn,
+                    train_pilot=execution.try_pilot
+                    if execution.only_first
+                    else execution.train_pilot,
+                )
+                if claims.claim_curve is None:
+                    settings = settings.with_training_claim(results.warn)
+        except _PilotTriedError as tried:
+            kept = stores.kept(execution.store, tried.store)
+            return checks.show(tried.trial, kept, (), as_json=delivery.as_json)
+        over = claims.over(deltas, None if settings.claim is None else settings.claimed_at)
+        if claims.claim_curve is not None and callable(over):
+            settings = settings.claiming(over)
+        return _run(settings, execution, question._replace(claim=over), chains, config)
+
+
+def _run(
+    settings: em.AuditConfig,
+    execution: ExecutionOptions,
+    question: VariantQuestion,
+    chains: em.McmcSettings | None,
+    config: Path | None,
+) -> int:
+    """Train, estimate and deliver an audit that has been read."""
+    from epsilometer.audit.variants import measure_until, origin_of
+
+    verdict, delivery, how = question.verdict, question.delivery, settings.file.execution
+    verdict.check_claim(question.claim)
     if execution.only_first:
         trial = execution.try_out(settings.plan, settings.store, how)
-        return checks.show(trial, settings.store, settings.warnings, as_json=delivery.as_json)
+        kept = stores.kept(execution.store, settings.store)
+        return checks.show(trial, kept, settings.warnings, as_json=delivery.as_json)
+    delivery.check(lambda folder: _is_same(folder, settings, accept=execution.accept_changed_code))
     settings, measurement, found, stopping = measure_until(
         settings,
         execution.goal(settings, verdict.chosen_error),
@@ -229,14 +254,9 @@ def audit(
         estimate=lambda counts, model: results.run_engine(counts, model, chains),
         say=results.warn,
     )
-    _report_failures(measurement)
+    _report_failures(measurement, kept=execution.store != stores.NONE)
     concluded = [
-        _concluded(
-            each,
-            settings,
-            origin_of(settings, measurement, each, stopping),
-            VariantQuestion(deltas, over, verdict, delivery),
-        )
+        _concluded(each, settings, origin_of(settings, measurement, each, stopping), question)
         for each in found
     ]
     gate = gate_of(concluded, delivery, verdict, config)
@@ -382,13 +402,21 @@ def _identity(plan: em.Plan) -> str:
     return hashlib.sha256(canonical(plan.identity).encode()).hexdigest()
 
 
-def _is_same(folder: Path, plan: em.Plan) -> bool:
-    """Whether a folder holds the result of this audit, maybe of fewer models."""
+def _is_same(folder: Path, settings: em.AuditConfig, *, accept: bool) -> bool:
+    """Whether a folder holds the result of this audit, maybe of fewer models.
+
+    Raises :class:`StoreError` if the store belongs to another plan too: that error names the cause.
+    """
+    plan = settings.plan
     if (folder / outputs.OUTPUTS).exists():
-        return outputs.audit_of(folder) == _identity(plan)
-    # Written by a version that did not note it.
-    known = read_summary(folder).get("plan", {})
-    return bool(known.get("seed") == plan.seed and known.get("population") == plan.population.name)
+        same = outputs.audit_of(folder) == _identity(plan)
+    else:  # written by a version that did not note it
+        known = read_summary(folder).get("plan", {})
+        same = known.get("seed") == plan.seed and known.get("population") == plan.population.name
+    if not same and settings.store.is_file():
+        with em.SqliteStore(settings.store, read_only=True) as store:
+            store.check(plan, accept_changed_code=accept)
+    return bool(same)
 
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
@@ -419,7 +447,7 @@ def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json
     return text
 
 
-def _report_failures(measurement: em.Measurement) -> None:
+def _report_failures(measurement: em.Measurement, *, kept: bool) -> None:
     failures, sizes = measurement.failures, measurement.plan.sizes
     by_message: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -434,42 +462,6 @@ def _report_failures(measurement: em.Measurement) -> None:
     if failures:
         results.warn(
             f"warning: {len(failures)} models are missing; if failures depend on the training data, "
-            "the estimate is biased and proofs may be invalid. `status` lists them all."
+            "the estimate is biased and proofs may be invalid."
+            + (" `status` lists them all." if kept else "")
         )
-
-
-# --- progress ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[em.Progress], None]]:
-    """A bar on a terminal, lines from time to time elsewhere."""
-    start = last = time.monotonic()
-    with results.progress("training", unit="") as (report, advance):
-
-        def show(now: em.Progress) -> None:
-            nonlocal last
-            seconds = time.monotonic()
-            if report is not None and advance is not None:
-                report(progress_text(now, seconds - start))
-                advance(now.done, now.total)
-            elif seconds - last >= SECONDS_BETWEEN_LINES:
-                last = seconds
-                results.warn(progress_text(now, last - start))
-
-        yield show
-
-
-def progress_text(now: em.Progress, seconds: float) -> str:
-    """Finished models, speed and remaining time."""
-    from epsilometer.measurement.first_models import duration
-
-    text = f"{now.done:,} of {now.total:,} models"
-    if now.failed:
-        text += f", {now.failed:,} failed"
-    rate = now.trained / seconds if seconds > 0 else 0.0
-    if rate <= 0:
-        return text
-    left = (now.total - now.done - now.failed) / rate
-    speed = f"{rate:.3g} per second" if rate >= 0.1 else f"{60 * rate:.3g} per minute"
-    return f"{text}, {speed}, {duration(left)} left"

@@ -15,7 +15,9 @@ MOST_LOSSES = 3
 """More losses than this are summarised by their mean."""
 
 
-def show(trial: em.TrainingCheck, store: Path, warnings: Sequence[str], *, as_json: bool) -> int:
+def show(
+    trial: em.TrainingCheck, store: Path | None, warnings: Sequence[str], *, as_json: bool
+) -> int:
     """Print the result, and warnings on stderr; returns the exit code."""
     warnings = [*trial.warnings, *warnings]
     for text in warnings:
@@ -24,14 +26,14 @@ def show(trial: em.TrainingCheck, store: Path, warnings: Sequence[str], *, as_js
         where = trial.plan.sizes.named(failure.task)
         results.warn(f"warning: {where} failed, others did not: {failure.message}")
     data: dict[str, Any] = trial.described() | {
-        "store": str(store),
+        "store": None if store is None else str(store),
         "warnings": warnings,
     }
     sound = not (trial.warnings or trial.failures)
     return results.answer(as_json, lambda: data, lambda: _text(store, trial, sound=sound))
 
 
-def _text(store: Path, trial: em.TrainingCheck, *, sound: bool) -> str:
+def _text(store: Path | None, trial: em.TrainingCheck, *, sound: bool) -> str:
     from epsilometer.measurement.first_models import time_sentence
 
     left = trial.models - trial.models_done
@@ -47,7 +49,7 @@ def _text(store: Path, trial: em.TrainingCheck, *, sound: bool) -> str:
         ),
         ("time", time),
         *((_label(name, trial), _losses(*found, trial)) for name, found in trial.losses.items()),
-        ("store", _files.printable(store)),
+        ("store", "none" if store is None else _files.printable(store)),
     ]
     lines = ["The training works." if sound else "The training ran, with warnings."]
     for label, text in rows:

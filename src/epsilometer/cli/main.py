@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from epsilometer import _files
-from epsilometer.cli import results
+from epsilometer.cli import results, stores
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.calibrate import calibrate
@@ -45,6 +45,14 @@ _INTERRUPTED = {
     "audit": "interrupted; finished models are kept: repeat the command to continue.",
     "calibrate": "interrupted; finished parts are kept: repeat the command to continue.",
 }
+
+_MEANT = {
+    "--epsilon": "--claim",
+    "--confidence": "--level",
+    "--out": "--output",
+    "--html": "--report",
+}
+"""Options that people try, and the names that they have here."""
 
 # typer does not export the base class of its errors: BadParameter, UsageError, ClickException.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -137,7 +145,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except EpsilometerError as error:
         message, code = str(error), BAD_INPUT
     except _UsageProblem as error:
-        message, code = error.format_message(), BAD_INPUT  # type: ignore[attr-defined]
+        message, code = _usage_message(error), BAD_INPUT
     except BrokenPipeError:
         code = _pipe_closed()
     except OSError as error:
@@ -151,20 +159,60 @@ def run(argv: Sequence[str] | None = None) -> int:
         # typer exits this way when the reader of its output has closed the pipe.
         code = _pipe_closed() if stop.code == 1 else int(stop.code or 0)
     if code == INTERRUPTED:  # typer itself turns some interrupts into this code
-        message = _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
+        message = _interruption(arguments)
     if message:
-        with contextlib.suppress(OSError):
-            # Line breaks from a file or an argument do not break the message.
-            results.warn(" ".join(message.split()))
-            # The user's own traceback: printable text, line by line.
-            sys.stderr.writelines(f"{_files.printable(line)}\n" for line in details.splitlines())
-            sys.stderr.flush()
+        annotated = code != INTERRUPTED and _value_of("--annotate", arguments) == "github"
+        _print_failure(" ".join(message.split()), details, annotated=annotated)
     training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
     interrupted = code == INTERRUPTED and threading.active_count() > 1
     if argv is None and (interrupted or (abandoned and training)):
         # The interpreter would wait for threads that still train; their results are not needed.
         os._exit(code)
     return code
+
+
+def _print_failure(message: str, details: str, *, annotated: bool) -> None:
+    """Print a message, in which line breaks from a file or an argument are spaces, on stderr."""
+    with contextlib.suppress(OSError):
+        results.warn(message)
+        # The user's own traceback: printable text, line by line.
+        sys.stderr.writelines(f"{_files.printable(line)}\n" for line in details.splitlines())
+        if annotated:
+            from epsilometer.report.gates.annotations import error_command
+
+            sys.stderr.write(f"{error_command(message)}\n")
+        sys.stderr.flush()
+
+
+def _interruption(arguments: Sequence[str]) -> str:
+    """What an interrupted command leaves."""
+    if arguments[:1] == ["audit"] and _value_of("--store", arguments) == stores.NONE:
+        return "interrupted; with --store none no models are kept."
+    return _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
+
+
+def _usage_message(error: Any) -> str:
+    """The message of typer, with the option that was probably meant."""
+    message = str(error.format_message())
+    meant = _MEANT.get(getattr(error, "option_name", ""))
+    command = getattr(error.ctx, "command", None)
+    known = {name for each in getattr(command, "params", ()) for name in each.opts}
+    if meant not in known:
+        return message
+    return f"No such option: {error.option_name}; use {meant}."
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """The value of an option; the command itself may not have got to read it."""
+    found = None
+    for number, each in enumerate(arguments):
+        if each == "--":
+            break
+        if each == option:
+            found = arguments[number + 1] if number + 1 < len(arguments) else None
+        elif each.startswith(f"{option}="):
+            found = each.partition("=")[2]
+    return found
 
 
 def _pipe_closed() -> int:

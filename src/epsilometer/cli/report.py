@@ -43,7 +43,9 @@ def report(
         "`estimate` reads them, with --delta: they are estimated with the default model first.",
     ),
     *,
-    output: Path | None = option("FILE", "Write the HTML report here.", "--output", "-o"),
+    output: Path | None = option(
+        "FILE", "Write the HTML report here.", "--output", "-o", "--report"
+    ),
     delta: float | None = option("D", "Data: the delta of (epsilon, delta)-DP, in [0, 1)."),
     claim: float | None = options.CLAIM,
     level: float | None = options.LEVEL,

@@ -24,8 +24,8 @@ def _audit_line(found: AuditPlan) -> str:
         within = "the limits" if found.complete else "the work of a quick search"
         return f"no design within {within} is enough"
     return (
-        f"{best.bases:,} challenge bases x {best.challenges:,} challenges, {best.models:,} models; "
-        f"reaches the goal with probability {best.probability:.2f}"
+        f"{'' if found.complete else 'at most '}{best.bases:,} challenge bases x {best.challenges:,} "
+        f"challenges, {best.models:,} models; reaches the goal in {wording.share_words(best)}"
     )
 
 
@@ -59,8 +59,7 @@ def _one_run_line(found: OneRunPlan) -> str:
         return "nothing needed" if found.nothing_needed else "no number of canaries is enough"
     return (
         f"{best.canaries:,} canaries in {found.design.runs} training run"
-        f"{'s' if found.design.runs > 1 else ''}; reaches the goal with probability "
-        f"{best.probability:.2f}"
+        f"{'s' if found.design.runs > 1 else ''}; reaches the goal in {wording.share_words(best)}"
     )
 
 

@@ -25,6 +25,8 @@ CONTRADICTED = 0.05
 
 REFUTED_POSTERIOR = "the posterior lies below what the same data prove"
 
+PRIOR_DECIDES = "too little data to decide, so the prior decides"
+
 MOST_NAMED = 2
 """Most surprising statistics to name in a reason; the report has a table."""
 
@@ -95,7 +97,7 @@ def prior_reasons(
         outcome = thresholds.outcome(above)
         if outcome is not leaning:
             yield (
-                f"the prior decides: with its scale multiplied by {factor:g} the verdict would be "
+                f"{PRIOR_DECIDES}: with its scale multiplied by {factor:g} the verdict would be "
                 f"{outcome}, epsilon above the claim with probability {above:.2g}"
             )
     if not tried:

@@ -125,7 +125,7 @@ def side_of(sizes: Sizes, hypothesis: int) -> int:
 
 def training_error(alike: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """The error that ends a run, in one line, with the traceback of the last failure."""
-    path = getattr(store, "path", None)
+    path = getattr(store, "path", None) if store.kept else None
     if path is not None and path.absolute().parent == Path.cwd():
         path = path.name
     stored = path is not None and problem.traceback

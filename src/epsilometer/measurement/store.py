@@ -38,6 +38,8 @@ class Store(abc.ABC):
     """Losses of one plan."""
 
     name: str
+    kept: bool = True
+    """Whether its file, if any, outlives the run."""
 
     @abc.abstractmethod
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:

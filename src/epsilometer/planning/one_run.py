@@ -400,7 +400,9 @@ class CanarySearch:
             size = sizes[place]
             self.simulate(size, self.plan.simulations or _often(size, SIMULATIONS))
             if self.reached(size) >= wanted:
-                self.report(f"better: {size:,} canaries reach it in {self.reached(size):.0%}")
+                every = self.margins(size)
+                many = f"{sum(margin >= 0 for margin in every)} of {len(every)} simulated audits"
+                self.report(f"better: {size:,} canaries reach it in {many}")
                 return size
             place += 1
         return None

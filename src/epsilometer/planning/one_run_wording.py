@@ -8,7 +8,7 @@ from typing import Any
 
 from epsilometer._files import csv_text
 from epsilometer.planning.one_run import OneRunPlan, PlannedCanaries
-from epsilometer.planning.wording import goal_words, number_words
+from epsilometer.planning.wording import goal_words, number_words, reached_words, share_words
 from epsilometer.proofs.proof import rounded_down
 
 INTERFERE = (
@@ -41,7 +41,7 @@ def recommendation(plan: OneRunPlan) -> str:
     each = "" if runs == 1 else f", {found.canaries_per_run:,} in each"
     return (
         f"Take {found.canaries:,} canaries in {where}{each}, each included by a fair coin: they reach "
-        f"{goal} with probability {found.probability:.2f}; the median width is "
+        f"{goal} in {share_words(found)}; the median width is "
         f"{number_words(found.median_width)} ({number_words(found.low_width)} to "
         f"{number_words(found.high_width)} in 80 % of such audits)."
     )
@@ -121,7 +121,7 @@ def table_rows(plan: OneRunPlan) -> list[tuple[str, ...]]:
                 f"{design.canaries_per_run:,}",
                 number_words(design.median_width),
                 f"{number_words(design.low_width)}-{number_words(design.high_width)}",
-                f"{design.probability:.2f}\u00b1{design.standard_error:.2f}",
+                reached_words(design),
                 rounded_down(design.proven),
                 *((f"{share:.2f}" for share in shares) if verdicts else ()),
             )

@@ -40,6 +40,9 @@ SAFE_SHARE = 0.5
 MOST_ROUNDS = 10
 """Designs that are examined before the search gives up."""
 
+BRACKET = 2.0
+"""A limited search ends when a design of at least 1 / 2 of the best one's cost falls short."""
+
 CERTAIN = 0.5
 """If all simulations of a design exceed this margin, larger designs are not explored."""
 
@@ -233,7 +236,7 @@ class Search:
         return len(self.answers.get(design, ())) >= self.fewest
 
     def examine(self, design: CandidateDesign) -> None:
-        """Simulate a design in full, or until it clearly falls short or the work limit is reached."""
+        """Simulate a design in full, or until it clearly falls short; a few times if work is limited."""
         first, announced = not self.examined, False
         self.examined.add(design)
         size = min(FIRST_SIMULATIONS, self.simulations)
@@ -245,15 +248,15 @@ class Search:
                 announced = True
             error = math.sqrt(self.probability * (1 - self.probability) / size)
             # Two standard errors and one simulation: with few simulations the share is uncertain.
-            # A limited search rather spends its work on a larger design.
-            slack = 0.0 if self.limited else 2 * error + 1 / size
-            if size >= self.simulations or share < self.probability - slack:
+            short = share < self.probability - 2 * error - 1 / size
+            if self.limited:
+                # Other designs first, unless one simulation decides; the best is confirmed at the end.
+                left = REACH * (self.work_limit - self.work)
+                near = self.probability - 1 / size <= share < self.probability
+                short = not near or (self.simulations - size) * design.bases > left
+            if size >= self.simulations or short:
                 return
-            left = max(self.work_limit - self.work, 0) / design.bases
-            larger = min(max(2 * size, self.fewest), self.simulations, size + left)
-            if int(larger) <= size:
-                return
-            size = int(larger)
+            size = min(max(2 * size, self.fewest), self.simulations)
 
     def _announce(self, design: CandidateDesign, what: str) -> None:
         size = len(self.answers[design])
@@ -266,13 +269,19 @@ class Search:
         """The cheapest candidate found that reaches the goals often enough; None if none was found.
 
         Every round examines the cheapest design with a sufficient fitted probability.  Once none is
-        cheaper than the best, up to ``descents`` rounds examine designs with a slightly lower one, as
-        the surface is approximate.
+        cheaper than the best, a limited search bisects the cost until the best is bracketed, and
+        otherwise up to ``descents`` rounds examine designs with a slightly lower probability, as the
+        surface is approximate.
         """
         self.explore()
         for _ in range(MOST_ROUNDS):
             best = self.best()
             open_ = [design for design in self.candidates if self._worth_examining(design, best)]
+            if self.limited and best is not None and self.bracketed(best):
+                self._confirm(best)
+                if self.best() == best:
+                    break
+                continue
             if not open_:
                 break
             expected = self.surface().probability(open_)
@@ -281,8 +290,12 @@ class Search:
                 wanted += SAFE_SHARE * (1 - wanted)
             enough = [d for d, p in zip(open_, expected, strict=True) if p >= wanted]
             likeliest = int(np.argmax(expected))
-            if enough:
+            # A first choice that fell short shows that the surface is off: bisect without it.
+            lost = self.limited and best is None and bool(self.examined)
+            if enough and not lost:
                 chosen = min(self._within_reach(enough), key=self.rank)
+            elif self.limited:
+                chosen = self._halfway(open_, expected, best)
             elif best is None:  # the surface is approximate: examine the largest design itself
                 chosen = max(open_)
             elif descents and expected[likeliest] >= self.probability - SURFACE_ERROR:
@@ -291,12 +304,75 @@ class Search:
                 break
             needed = FIRST_SIMULATIONS * chosen.bases
             if self.examined and self.work + needed > self.work_limit:
-                self.out_of_work = True
                 break
             self.examine(chosen)
+        return self._confirmed() if self.limited else self.best()
+
+    def bracketed(self, best: CandidateDesign) -> bool:
+        """Whether a design of at least 1 / 2 of the best one's cost falls short, or none is cheaper."""
+        cheaper = [d for d in self.candidates if self.cost(d) < self.cost(best)]
+        return not any(self._worth_examining(d, best) for d in cheaper) or (
+            BRACKET * self._costliest_failure(best) >= self.cost(best)
+        )
+
+    def _costliest_failure(self, best: CandidateDesign | None) -> float:
+        """The highest cost, below that of the best, of an examined design that falls short; or 0."""
+        most = math.inf if best is None else self.cost(best)
+        short = [d for d in self.examined if self.reached(d) < self.probability]
+        return max((self.cost(d) for d in short if self.cost(d) < most), default=0)
+
+    def _halfway(
+        self,
+        designs: Sequence[CandidateDesign],
+        expected: FloatArray,
+        best: CandidateDesign | None,
+    ) -> CandidateDesign:
+        """Bisection: the likeliest design up to the middle cost between a failure and the best.
+
+        Without a failure, from the cheapest design on; without a best one, up to the largest, but to
+        four times the failure's cost at once.  Only designs that the work left allows are considered,
+        if there are any.
+        """
+        costs, failed = [self.cost(design) for design in designs], self._costliest_failure(best)
+        low = max(failed, min(costs))
+        middle = math.sqrt(low * (max(costs) if best is None else self.cost(best)))
+        if failed and best is None:
+            middle = min(middle, BRACKET**2 * failed)
+        left = self.work_limit - self.work
+        below = [
+            (probability, -design.bases, design)
+            for design, probability, cost in zip(designs, expected.tolist(), costs, strict=True)
+            if low <= cost <= middle and FIRST_SIMULATIONS * design.bases <= left
+        ]
+        if best is None:  # more bases as well: the surface may only ask for more challenges
+            most = max((design.bases for design in self.examined), default=0)
+            below = [each for each in below if each[-1].bases > most] or below
+        if below:
+            return max(below)[-1]
+        return (
+            max(designs) if best is None else min(designs, key=lambda d: (d.bases, -d.challenges))
+        )
+
+    def _confirm(self, design: CandidateDesign) -> None:
+        """Simulate a design in full, as far as the work left allows."""
+        left = max(self.work_limit - self.work, 0) // design.bases
+        self.simulate([(design, len(self.answers[design]) + int(left))])
+
+    def _confirmed(self) -> CandidateDesign | None:
+        """The best design after as many more simulations of it as the work left allows."""
         best = self.best()
-        if self.limited and best is None and any(map(self._undecided, self.examined)):
-            self.out_of_work = True  # too few simulations to exclude them
+        while best is not None:
+            self._confirm(best)
+            if self.best() == best:
+                break
+            best = self.best()
+        if best is None:  # too few simulations to exclude designs, or too little work
+            largest = max(self.candidates)
+            self.out_of_work = largest not in self.examined or any(
+                map(self._undecided, self.examined)
+            )
+        else:
+            self.out_of_work = not self.bracketed(best)
         return best
 
     def _undecided(self, design: CandidateDesign) -> bool:

@@ -27,6 +27,27 @@ class HasGoals(Protocol):
         """Probability of the credible interval."""
 
 
+class SimulatedShare(Protocol):
+    """A design of either plan."""
+
+    @property
+    def probability(self) -> float:
+        """Share of simulations that reached every goal."""
+
+    @property
+    def standard_error(self) -> float:
+        """The Monte Carlo standard error of this share."""
+
+    @property
+    def simulations(self) -> int:
+        """Number of simulated audits."""
+
+
+SIMULATED_WITH = (
+    "Plans are simulated with the published model from counts, not with the whole-curve model that "
+    "`audit` reports first."
+)
+
 NEAR_FLOOR = 1.15
 """Up to this multiple of the floor, more challenges hardly narrow the interval."""
 
@@ -58,11 +79,21 @@ def recommendation(plan: AuditPlan) -> str:
     if plan.scenario.pilot is not None:
         new = found.bases - len(plan.scenario.pilot)
         added = f" ({new:,} in addition to those of the pilot)"
+    size = (
+        f"{found.bases:,} challenge bases{added} with {found.challenges:,} challenges per base under "
+        "each hypothesis"
+    )
+    often = f"{goal_words(plan)} in {share_words(found)}"
+    widths = (
+        f"the median width is {number_words(found.median_width)} ({number_words(found.low_width)} to "
+        f"{number_words(found.high_width)} in 80 % of such audits)."
+    )
+    if plan.complete:
+        return f"Take {size}: {found.models:,} models{time} reach {often}; {widths}"
     return (
-        f"Take {found.bases:,} challenge bases{added} with {found.challenges:,} challenges per base "
-        f"under each hypothesis: {found.models:,} models{time} reach {goal_words(plan)} with "
-        f"probability {found.probability:.2f}; the median width is {number_words(found.median_width)} "
-        f"({number_words(found.low_width)} to {number_words(found.high_width)} in 80 % of such audits)."
+        f"At most {found.models:,} models{time} are needed: {size} reach {often}; {widths} This is not "
+        "a recommendation: the quick search reached its work limit before it had examined "
+        f"designs of down to half this cost. Run --thorough to find the cheapest."
     )
 
 
@@ -75,8 +106,8 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         found = plan.recommended
         sentences.append(
             f"This is a quick search: the probability comes from {found.simulations} simulated audits "
-            f"(standard error {found.standard_error:.2f}), and a cheaper design may exist. --thorough "
-            "simulates 100, and alternatives."
+            f"({precision_words(found)}), and a cheaper design may exist. --thorough simulates 100, and "
+            "alternatives."
         )
     design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
     floor = f"{number_words(design.floor_width)} with {design.bases:,} bases"
@@ -102,7 +133,7 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         )
     if plan.model.likelihood.parameters:
         sentences.append("Widths with estimated correlations are accurate to 5 %.")
-    return sentences
+    return [*sentences, SIMULATED_WITH]
 
 
 def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
@@ -123,7 +154,7 @@ def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
                 number_words(design.median_width),
                 f"{number_words(design.low_width)}-{number_words(design.high_width)}",
                 number_words(design.floor_width),
-                f"{design.probability:.2f}\u00b1{design.standard_error:.2f}",
+                reached_words(design),
                 *((f"{share:.2f}" for share in shares) if verdicts else ()),
                 f"{design.models:,}",
                 *((time,) if hours else ()),
@@ -179,6 +210,26 @@ def goal_words(plan: HasGoals) -> str:
     if plan.claim_goal is not None:
         parts.append(f"a verdict on the claim of {plan.claim_goal.claim:g}")
     return " and ".join(parts)
+
+
+def reached_words(design: SimulatedShare) -> str:
+    """How many simulated audits reached the goals.
+
+    A share with a standard error would say less: of 8 of 8 audits it is 1.00, with an error of 0.
+    """
+    return f"{round(design.probability * design.simulations):,} of {design.simulations:,}"
+
+
+def share_words(design: SimulatedShare) -> str:
+    """The share of simulated audits that reached the goals, as counts."""
+    return f"{reached_words(design)} simulated audits"
+
+
+def precision_words(design: SimulatedShare) -> str:
+    """The precision of a share: its standard error, or a confidence bound if all audits agree."""
+    if design.probability < 1:
+        return f"standard error {design.standard_error:.2f}"
+    return f"at least {0.05 ** (1 / design.simulations):.2f} with 95 % confidence"
 
 
 def number_words(value: float) -> str:

@@ -52,10 +52,14 @@ ENGINE = (
     "Do not quote this: the engine did not reach its accuracy; estimate again with fewer bases, with a "
     "simpler model, or in Python with a larger tolerance or more refinement steps."
 )
+SETTLE = "To settle this, "
 PLAN = "Use `epsilometer plan` to find how many bases and challenges would settle this."
 
 MORE = 4
 """Suggested multiple of the models: intervals of rates shrink with the square root of their number."""
+
+FEASIBLE = (2, 4, 10)
+"""Multiples of the models that are tried where epsilon is extrapolated."""
 
 
 @singledispatch
@@ -78,8 +82,8 @@ def _(result: ProfileResult) -> str:
         return f"{FIX}; more {units.scored} of the {units.worst} may prove it."
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return _to_settle(result)
-    if _extrapolated(result):
-        return f"Before you rely on this, {_at_larger_delta(result)}."
+    if result.posterior.extrapolated:
+        return _where_extrapolated(result, "Before you report this as a judgement, ")
     return STRONGER if _weak(result, verdict.claim) else REPORT_PASS
 
 
@@ -105,37 +109,49 @@ def _whatever_the_model(result: JudgedResult, inaccurate: str) -> str | None:
 
 
 def _without_claim(result: ProfileResult) -> str:
-    if _extrapolated(result):
-        return f"{STATE_A_CLAIM}, and {_at_larger_delta(result)}."
+    if result.posterior.extrapolated:
+        return _where_extrapolated(result, f"{STATE_A_CLAIM}; before you quote the estimate, ")
     low, high = result.posterior.credible_interval("epsilon", result.level)
     if high > 2 * low:
         return f"{STATE_A_CLAIM}; to narrow the interval first, {_narrow(result)}."
     return f"{STATE_A_CLAIM}."
 
 
-def _extrapolated(result: ProfileResult) -> bool:
-    return result.model.delta < result.posterior.extrapolated_below_delta
+def _where_extrapolated(result: ProfileResult, lead: str) -> str:
+    """How to show the rates that determine epsilon, or what to rely on if that is not feasible.
 
-
-def _at_larger_delta(result: ProfileResult) -> str:
-    below, units = result.posterior.extrapolated_below_delta, units_of(result.scores)
-    return (
-        f"use a delta of at least {below:.1g} or more {units.scored} per {units.base}: epsilon at "
-        f"delta = {result.model.delta:g} is extrapolated"
+    Never a larger delta: delta is part of the claim, and a large one is no privacy.
+    """
+    posterior, units = result.posterior, units_of(result.scores)
+    at = f"epsilon at delta = {result.model.delta:g}"
+    for factor in FEASIBLE:
+        if posterior.delta_at_rate(posterior.finest_rate / factor) <= result.model.delta:
+            return f"{lead}{_more(result, factor)}: with fewer, {at} is extrapolated."
+    only = "rely on the proven bound, or " if result.proof is not None else ""
+    advice = (
+        f"{only}justify the family of curves with --family: {at} depends on it, and even "
+        f"{FEASIBLE[-1]} times as many {units.scored} per {units.base} would not show enough."
     )
+    return f"{lead}{advice}" if lead != SETTLE else f"{advice[0].upper()}{advice[1:]}"
+
+
+def _more(result: ProfileResult, factor: int) -> str:
+    """The advice to measure ``factor`` times as many models or canaries."""
+    units, scores = units_of(result.scores), result.scores
+    now = int((scores.trials_h0 + scores.trials_h1).max())
+    verb = "use" if scores.one_run else "train"
+    return f"{verb} more {units.scored} per {units.base} ({factor * now:,} instead of {now:,})"
 
 
 def _narrow(result: ProfileResult) -> str:
     """Which data narrow the interval: more of each base, or more and better attacks."""
-    posterior, units, scores = result.posterior, units_of(result.scores), result.scores
+    posterior, units = result.posterior, units_of(result.scores)
     low, high = posterior.credible_interval("epsilon", result.level)
     shown = posterior.credible_interval("shown", result.level)
     if shown[1] > 2 * shown[0] or shown[1] - shown[0] > (high - low) / 2:
-        now = int((scores.trials_h0 + scores.trials_h1).max())
-        verb = "use" if scores.one_run else "train"
         return (
-            f"{verb} more {units.scored} per {units.base} ({MORE * now:,} instead of {now:,}): the "
-            f"{units.worst} alone is only known to be between {_range(shown)}"
+            f"{_more(result, MORE)}: the {units.worst} alone is only known to be between "
+            f"{_range(shown)}"
         )
     return (
         f"use stronger attacks or more {units.base}s: the {units.worst} is already known to be between "
@@ -158,8 +174,9 @@ def _to_settle(result: ProfileResult) -> str:
         return SEPARATE_MODELS
     if not result.predictive.fits:
         return OTHER_FAMILIES
-    narrower = _at_larger_delta(result) if _extrapolated(result) else _narrow(result)
-    return f"To settle this, {narrower}."
+    if result.posterior.extrapolated:
+        return _where_extrapolated(result, SETTLE)
+    return f"{SETTLE}{_narrow(result)}."
 
 
 def _by_outlook(result: Result) -> str:

@@ -143,10 +143,11 @@ def finding(result: ProfileResult) -> str:
     posterior, level = result.posterior, result.level
     low, high = posterior.credible_interval("epsilon", level)
     shown = posterior.credible_interval("shown", level)
+    beyond = ", extrapolated beyond the data" if posterior.extrapolated else ""
     return headline(
         result,
         f"estimated at {_number(posterior.median('epsilon'))} ({_number(low)} to {_number(high)} with "
-        f"probability {level:g}); {units_of(result.scores).worst_shows} {_number(shown[0])} to "
+        f"probability {level:g}){beyond}; {units_of(result.scores).worst_shows} {_number(shown[0])} to "
         f"{_number(shown[1])}",
     )
 

@@ -67,7 +67,7 @@ def headline(result: JudgedResult, found: str) -> str:
     if verdict is None:
         return f"{warned}{_capital(at)}, epsilon is {proven_words(result)}; {found}."
     own = result.claim_source == "algorithm"
-    whose = f"the algorithm's own claim of {verdict.claim:g}" if own else f"{verdict.claim:g}"
+    whose = f"the algorithm's own claim of {verdict.claim:.4g}" if own else f"{verdict.claim:.4g}"
     said = f"{verdict.label}: {warned}{_capital(verdict.meaning, bool(warned))}."
     if verdict.grounds is Grounds.PROVEN:
         return f"{said} The claim is {whose}; {at}, epsilon is {found}."
@@ -110,7 +110,7 @@ def e_value_text(value: float) -> str:
 def proven_row(result: JudgedResult) -> tuple[str, str, str, str]:
     """Row of the proven bound: label, median, interval, mean."""
     proof = result.proof
-    said = "" if proof is None else f"at least {rounded_down(proof.at_least, 3)}"
+    said = "" if proof is None else f"at least {rounded_down(proof.at_least)}"
     return ("proven", "", said or "-", "")
 
 

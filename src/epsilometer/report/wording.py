@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsilometer.inference.checks.sensitivity import AlternativePrior
+from epsilometer.inference.objections import PRIOR_DECIDES
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.checks import AlternativeProfilePrior
 from epsilometer.inference.profile.posterior import ProfilePosterior
@@ -80,14 +81,20 @@ def with_other_priors(result: Result | ProfileResult, verdict: Verdict) -> list[
             "not quote it as their result."
         )
     if others:
-        said = []
+        said, outcomes = [], {verdict.thresholds.outcome(verdict.probability_above)}
         for other in others:
             above = other.epsilon.probability_above(verdict.claim)
             outcome = verdict.thresholds.outcome(above)
+            outcomes.add(outcome)
             said.append(
                 f"{probability_text(above)} ({outcome}) with {other.factor:g} times the scale"
             )
-        found.append(f"With other priors the probability would be {' and '.join(said)}.")
+        start = (
+            "With"
+            if len(outcomes) == 1
+            else f"{PRIOR_DECIDES[:1].upper()}{PRIOR_DECIDES[1:]}: with"
+        )
+        found.append(f"{start} other priors the probability would be {' and '.join(said)}.")
     return found
 
 

@@ -436,14 +436,23 @@ class ProfilePosterior(MarginalQueries, view="posteriors.WHOLE_CURVE"):
 
         Epsilon at delta is the slope of the trade-off function where a line touches it.  If that is at
         a false-positive rate below 1 / N, N the models of the largest base, the curve there is
-        extrapolated by its family.  The median over all curves and leaks; 0 if nothing is extrapolated.
+        extrapolated by its family.  The median over all curves and leaks; 0 if nothing is.
         """
+        return self.delta_at_rate(self.finest_rate)
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether epsilon at the model's delta depends on rates smaller than any base could show."""
+        return self.model.delta < self.extrapolated_below_delta
+
+    def delta_at_rate(self, rate: float) -> float:
+        """Median delta below which epsilon depends on rates below ``rate``."""
         values, masses = [np.zeros(1)], [np.array([self.solution.no_leak])]
         for curves, edges, mass in self._seen(None):
-            values.append(curves.delta_at_rate(middles(edges), self.finest_rate))
+            values.append(curves.delta_at_rate(middles(edges), rate))
             masses.append(mass)
-        together = np.concatenate(values), np.concatenate(masses)
-        return float(_weighted_quantiles(*together, np.array([0.5]))[0])
+        together = np.concatenate(values), np.concatenate(masses), np.array([0.5])
+        return float(_weighted_quantiles(*together)[0])
 
     def with_prior(self, prior: Prior) -> ProfilePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""

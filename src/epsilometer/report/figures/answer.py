@@ -66,7 +66,7 @@ def answer_chart(
     marks += _density(result, rows[-1], len(rows) + 1, end)
     if claim is not None and drawn:
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
-        marks.append(ReferenceLine(x=claim, label=f"claim {claim:g}", **look))
+        marks.append(ReferenceLine(x=claim, label=f"claim {claim:.4g}", **look))
     names = ["proven", *(row.name for row in rows), "posterior"]
     top = len(rows) + 1 - 0.35 + DENSITY_ROWS
     plot = Plot(
@@ -176,6 +176,6 @@ def _caption(
     claim = result.question.claim
     if claim is not None:
         text += " Orange: the claim." if claim_is_drawn else (
-            f" The claim of {claim:g} is to the right of the plot."
+            f" The claim of {claim:.4g} is to the right of the plot."
         )  # fmt: skip
     return text

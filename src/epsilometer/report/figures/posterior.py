@@ -77,15 +77,15 @@ def exceedance_chart(
     if verdict is not None:
         claim, above = verdict.claim, verdict.probability_above
         caption += (
-            f" Epsilon exceeds the claim of {claim:g} with probability {probability_text(above)}; "
+            f" Epsilon exceeds the claim of {claim:.4g} with probability {probability_text(above)}; "
             f"the prior probability was {probability_text(verdict.prior_probability_above)}."
         )
         if claim > x[-1]:
             caption += " The claim is to the right of the plot."
         else:
-            said = "claim {x:g}: exceeded with probability {y:.4f}"
+            said = "claim {x:.4g}: exceeded with probability {y:.4f}"
             marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
-            marks.append(Points([claim], [above], "orange", f"claim {claim:g}", hover=said))
+            marks.append(Points([claim], [above], "orange", f"claim {claim:.4g}", hover=said))
     plot = Plot(
         Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
     )

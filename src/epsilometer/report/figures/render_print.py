@@ -214,7 +214,16 @@ def _draw_regions(axes: Axes, mark: marks.Regions) -> None:
 
 
 def _draw_note(axes: Axes, mark: marks.Note) -> None:
-    look: dict[str, Any] = {"fontsize": 8.5, "color": style.GREY}
+    from matplotlib.patheffects import withStroke
+
+    # An outline in the colour of the paper keeps lines apart from the text.
+    outline = withStroke(linewidth=4, foreground="white")
+    look: dict[str, Any] = {
+        "fontsize": 8.5,
+        "color": style.GREY,
+        "path_effects": [outline],
+        "zorder": 5,
+    }
     if mark.x is None:
         place = (1.01, mark.y)
         axes.annotate(mark.text, place, xycoords=("axes fraction", "data"), va="center", **look)

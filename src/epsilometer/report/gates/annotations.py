@@ -34,6 +34,11 @@ def github_commands(
     return tuple(lines)
 
 
+def error_command(message: str) -> str:
+    """The line for a command that failed without a result."""
+    return _command("error", TOOL, message, None)
+
+
 def job_summary(findings: Sequence[Finding], *, source: str | None, fail_on: str) -> str:
     """A section of Markdown: a table per result, and the reasons of each verdict."""
     about = "" if source is None else f": {_inline(source)}"
@@ -59,7 +64,9 @@ def _rows(finding: Finding) -> list[tuple[str, str]]:
     rows.append(("proven", f"epsilon at least {proven}" if proven else "nothing"))
     if finding.estimate is not None:
         low, median, high = finding.estimate
-        rows.append((f"estimated, probability {finding.level:g}", estimate_text(median, low, high)))
+        text = estimate_text(median, low, high)
+        text += ", extrapolated beyond the data" if finding.extrapolated else ""
+        rows.append((f"estimated, probability {finding.level:g}", text))
     for claim in finding.claims:
         if claim.probability_above is not None:
             name = "claimed curve" if claim.epsilon is None else f"claim {short(claim.epsilon)}"

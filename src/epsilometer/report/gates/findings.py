@@ -85,10 +85,16 @@ class Finding:
         ``profile`` or ``published``.
     estimate
         Lower end, median and upper end of the credible interval; None if there are several deltas.
+    extrapolated
+        Whether the estimate depends on error rates that no base could show.
     proven
         The proven lower bound; None if nothing could be proven.
     accepted
         Whether the engine reached its accuracy, or the user accepted that it did not.
+    seconds
+        Time of the estimation, without training; None if it is not known.
+    extrapolated
+        Whether the estimate at this delta is extrapolated beyond the data.
     """
 
     variant: str | None
@@ -100,6 +106,8 @@ class Finding:
     proven: float | None
     accepted: bool
     claims: tuple[JudgedClaim, ...]
+    seconds: float | None = None
+    extrapolated: bool = False
 
     @property
     def proven_text(self) -> str | None:
@@ -114,7 +122,8 @@ class Finding:
         if self.estimate is not None:
             low, median, high = self.estimate
             interval = estimate_text(median, low, high)
-            parts.append(f"estimated {interval[:-1]} with probability {self.level:g})")
+            beyond = ", extrapolated beyond the data" if self.extrapolated else ""
+            parts.append(f"estimated {interval[:-1]} with probability {self.level:g}){beyond}")
         return f"At {self.at}, {'; '.join(parts)}."
 
     @property
@@ -161,6 +170,8 @@ def finding_of(result: AnyResult, *, accept_untrusted: bool = False) -> Finding:
         proven=None if result.proof is None else result.proof.at_least,
         accepted=bool(result.trustworthy or accept_untrusted),
         claims=tuple(claims),
+        seconds=posterior.provenance.seconds or None,
+        extrapolated=bool(getattr(posterior, "extrapolated", False)),
     )
 
 

@@ -22,13 +22,17 @@ def junit_xml(findings: Sequence[Finding], *, source: str, fail_on: str) -> str:
     """One test suite for the audit, and a test case for each claim of each variant.
 
     A verdict that ``--fail-on`` stops at is a failure. Any other FAIL, and INCONCLUSIVE, is skipped,
-    with its reasons. A result that did not reach its accuracy is an error.
+    with its reasons. A result that did not reach its accuracy is an error. Times are those of the
+    estimates, without training; the first test case of a result has its time.
     """
     suite = ElementTree.Element("testsuite", name=_legal(f"{TOOL}: {source}"))
     for finding in findings:
         where = TOOL if finding.variant is None else f"{TOOL}.{finding.variant}"
+        before = len(suite)
         for case in _cases(finding, fail_on):
             case.set("classname", _legal(where))
+            if finding.seconds is not None and len(suite) == before:
+                case.set("time", f"{finding.seconds:.3f}")  # once, so that times add up
             suite.append(case)
     counts = {
         "tests": len(suite),
@@ -38,7 +42,9 @@ def junit_xml(findings: Sequence[Finding], *, source: str, fail_on: str) -> str:
     }
     for name, count in counts.items():
         suite.set(name, str(count))
-    suite.set("time", "0")
+    known = [finding.seconds for finding in findings if finding.seconds is not None]
+    if known:
+        suite.set("time", f"{sum(known):.3f}")
     root = ElementTree.Element("testsuites", {name: str(count) for name, count in counts.items()})
     root.append(suite)
     ElementTree.indent(root)
@@ -76,7 +82,7 @@ def _claim_case(finding: Finding, claim: JudgedClaim, fail_on: str) -> ElementTr
 
 
 def _case(name: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", name=_legal(name), time="0")
+    return ElementTree.Element("testcase", name=_legal(name))
 
 
 def _add(parent: ElementTree.Element, tag: str, text: str | None, **attributes: str) -> None:

@@ -54,6 +54,7 @@ def fill(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_unbroken,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -68,6 +69,12 @@ def fill(
         downloads=[(each.name, each.what, _address(each)) for each in downloads],
         **values,
     )
+
+
+def _unbroken(value: Any) -> Any:
+    """Plain text with a percent sign that stays on the line of its number."""
+    # Markup holds scripts, styles and JSON.
+    return re.sub(r"(?<=\d) %", "\u00a0%", value) if type(value) is str else value
 
 
 def _text(name: str) -> str:

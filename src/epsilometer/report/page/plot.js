@@ -340,7 +340,7 @@ globalThis.EpsilometerPlot = (() => {
 
   const drawNote = (mark, frame, group) => {
     // An outline in the colour of the paper keeps lines behind the text apart from it.
-    const soft = { fill: colour("soft"), stroke: colour("paper"), "stroke-width": 3, "paint-order": "stroke" };
+    const soft = { fill: colour("soft"), stroke: colour("paper"), "stroke-width": 4, "stroke-linejoin": "round", "paint-order": "stroke" };
     const y = frame.y.at(mark.y);
     if (mark.x === undefined) {
       if (frame.notes) write(group, mark.text, frame.right + 8, y + 4, soft);
@@ -471,8 +471,9 @@ globalThis.EpsilometerPlot = (() => {
         { class: "heading", "text-anchor": "middle", "font-weight": 600 });
     }
     drawAxes(spec, frame, plan);
-    const below = spec.marks.filter((mark) => mark.kind === "span");
-    for (const mark of [...below, ...spec.marks.filter((each) => each.kind !== "span")]) {
+    // Spans behind everything else, notes in front of it.
+    const depth = (mark) => (mark.kind === "span" ? 0 : mark.kind === "note" ? 2 : 1);
+    for (const mark of [...spec.marks].sort((one, other) => depth(one) - depth(other))) {
       const group = make("g", { class: mark.kind, "data-mark": spec.marks.indexOf(mark) }, svg);
       if (!UNCLIPPED.has(mark.kind)) group.setAttribute("clip-path", `url(#${div.id}-clip)`);
       DRAW[mark.kind](mark, frame, group);

@@ -258,8 +258,8 @@ const EpsilometerWhatIf = (() => {
     for (const [each, other] of others) {
       const above = other.above(claim), outcome = outcomeOf(data.thresholds, above);
       if (outcome !== leaning) {
-        found.push(`the prior decides: with its scale multiplied by ${each} the verdict would be ${outcome}, `
-          + `epsilon above the claim with probability ${above.toPrecision(2)}`);
+        found.push(`too little data to decide, so the prior decides: with its scale multiplied by ${each} `
+          + `the verdict would be ${outcome}, epsilon above the claim with probability ${above.toPrecision(2)}`);
       }
     }
     return found;

@@ -13,6 +13,7 @@
   const own = { claim: original.claim, priorScale: scale.value, place: data.own };
   const state = { ...own };
   const part = (name) => document.getElementById(`what-if-${name}`);
+  const PERCENT = "\u00a0%";  // does not break across lines
   const shown = (value) => EpsilometerPlot.format(value, ".3g");
   const plain = (value) => String(Number(value.toPrecision(4)));
   const written = (value) => (value > 0 && value < 1e-3 ? value.toExponential() : String(value));
@@ -45,13 +46,14 @@
   // Puts the settings into sliders and number fields, except the field that is being typed into.
   const showSettings = (typed) => {
     const put = (name, value) => { if (part(name) !== typed) part(name).value = value; };
-    put("claim", state.claim ?? original.median ?? 0);
-    put("claim-number", state.claim ?? "");
+    put("claim", state.claim ?? 0);
+    put("claim-number", state.claim === null ? "" : plain(state.claim));
+    part("claim").classList.toggle("unset", state.claim === null);
     put("prior", stepOf(state.priorScale));
     put("prior-number", plain(state.priorScale));
     put("delta", state.place);
     put("delta-number", written(deltas[state.place]));
-    part("claim").setAttribute("aria-valuetext", state.claim === null ? "no claim" : shown(state.claim));
+    part("claim").setAttribute("aria-valuetext", state.claim === null ? "no claim" : plain(state.claim));
     part("prior").setAttribute("aria-valuetext", plain(state.priorScale));
     part("delta").setAttribute("aria-valuetext", shown(deltas[state.place]));
     part("reset").disabled = unchanged();
@@ -65,7 +67,11 @@
       const near = own.claim !== null && Math.abs(value - own.claim) < unit / 2;
       state.claim = near ? own.claim : Number(value.toPrecision(12));
     },
-    "claim-number": (value) => { state.claim = Number.isFinite(value) && value >= 0 ? value : own.claim; },
+    // The field shows rounded numbers; the original claim stays exact.
+    "claim-number": (value) => {
+      const near = own.claim !== null && value === Number(plain(own.claim));
+      state.claim = !near && Number.isFinite(value) && value >= 0 ? value : own.claim;
+    },
     "prior": (value) => { state.priorScale = value === 0 ? scale.value : scale.value * factorAt(value); },
     "prior-number": (value) => {
       if (!(value > 0)) return;
@@ -84,11 +90,11 @@
   const headline = (found) => {
     const at = `at delta = ${shown(found.delta)}`;
     if (!found.possible) return `No epsilon ${at} is possible under this prior.`;
-    const level = `${EpsilometerPlot.format(100 * data.level, ".3g")} %`;
+    const level = `${EpsilometerPlot.format(100 * data.level, ".3g")}${PERCENT}`;
     let text = `Epsilon ${at}: median ${shown(found.median)}, ${level} interval ${shown(found.low)} to `
       + `${shown(found.high)}.`;
     if (found.claim !== null) {
-      text += ` It exceeds the claim of ${shown(found.claim)} with probability ${probability(found.above)}.`;
+      text += ` It exceeds the claim of ${plain(found.claim)} with probability ${probability(found.above)}.`;
     }
     if (found.provenAtLeast > 0) text += ` Proven: at least ${down(found.provenAtLeast)}.`;
     if (found.extrapolated) text += " Extrapolated: no scores reach the error rates that decide epsilon at this delta.";
@@ -107,7 +113,7 @@
     part("headline").textContent = headline(same ? { ...found, ...numbersOf(original) } : found);
     part("reasons").replaceChildren(...reasons.map((text) => {
       const item = document.createElement("li");
-      item.textContent = `${text[0].toUpperCase()}${text.slice(1)}.`;
+      item.textContent = `${text[0].toUpperCase()}${text.slice(1)}.`.replace(/(\d) %/g, `$1${PERCENT}`);
       return item;
     }));
     part("answer").className = `verdict ${label.split(" ")[0]}`;
@@ -148,7 +154,7 @@
     if (found.provenAtLeast > 0) marks.push(upright(found.provenAtLeast, 1, "purple", "proven at least"));
     if (state.claim !== null) {
       marks.push({ kind: "reference", x: state.claim, colour: "orange", width: 1.6, dash: "solid",
-        label: `claim ${shown(state.claim)}` });
+        label: `claim ${plain(state.claim)}` });
     }
     EpsilometerPlot.draw(part("posterior"), { marks, legend: true, square: false,
       x: { title: `epsilon at delta = ${shown(found.delta)}`, ends: [0, end] },

@@ -228,7 +228,7 @@ def _published(result: ProfileResult, published: Result) -> dict[str, Any]:
     verdict = published.verdict
     if verdict is not None:
         sentences.append(
-            f"Its verdict on the claim of {verdict.claim:g} would be {verdict.label}: exceeded with "
+            f"Its verdict on the claim of {verdict.claim:.4g} would be {verdict.label}: exceeded with "
             f"probability {probability_text(verdict.probability_above)}."
         )
     answers: Rows = [("epsilon", "median", f"{percent(level)} interval")]
