@@ -242,7 +242,10 @@ def test_errors_that_show_in_training(settings: dict[str, Any], words: str) -> N
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.fit)
-    with pytest.raises(InputError, match=r"needs torch: pip install 'opacus.*' 'torch"):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    words = r"needs torch: pip install 'opacus.*' 'torch"
+    with pytest.raises(InputError, match=words):
+        em.PyTorch(module=modules.dropping, fit=modules.fit)
+    with pytest.raises(InputError, match=words):
         algorithm.train(data(), stream())
