@@ -217,7 +217,7 @@ def _draw_note(axes: Axes, mark: marks.Note) -> None:
     from matplotlib.patheffects import withStroke
 
     # An outline in the colour of the paper keeps lines apart from the text.
-    outline = withStroke(linewidth=4, foreground="white")
+    outline = withStroke(linewidth=3.5, foreground="white")
     look: dict[str, Any] = {
         "fontsize": 8.5,
         "color": style.GREY,
@@ -228,7 +228,7 @@ def _draw_note(axes: Axes, mark: marks.Note) -> None:
         place = (1.01, mark.y)
         axes.annotate(mark.text, place, xycoords=("axes fraction", "data"), va="center", **look)
     else:
-        look |= {"xytext": (0, 4), "textcoords": "offset points"}
+        look |= {"xytext": (0, 6), "textcoords": "offset points"}
         place = axes.transAxes.inverted().transform(axes.transData.transform((mark.x, mark.y)))[0]
         side = "left" if place < 0.2 else "right" if place > 0.8 else "center"
         axes.annotate(mark.text, (mark.x, mark.y), ha=side, **look)
