@@ -251,8 +251,8 @@ class Search:
             short = share < self.probability - 2 * error - 1 / size
             if self.limited:
                 # Other designs first, unless one simulation decides; the best is confirmed at the end.
-                left = REACH * (self.work_limit - self.work)
-                near = self.probability - 1 / size <= share < self.probability
+                left = self.work_limit - self.work
+                near = abs(share - self.probability) <= 1 / size
                 short = not near or (self.simulations - size) * design.bases > left
             if size >= self.simulations or short:
                 return
@@ -346,10 +346,12 @@ class Search:
         ]
         if best is None:  # more bases as well: the surface may only ask for more challenges
             most = max((design.bases for design in self.examined), default=0)
-            below = [each for each in below if each[-1].bases > most] or below
+            below = [each for each in below if most < each[-1].bases <= 1.5 * most] or below
         if below:
             return max(below)[-1]
-        return max(designs) if best is None else min(designs, key=lambda d: (d.bases, -d.challenges))
+        return (
+            max(designs) if best is None else min(designs, key=lambda d: (d.bases, -d.challenges))
+        )
 
     def _confirm(self, design: CandidateDesign) -> None:
         """Simulate a design in full, as far as the work left allows."""
