@@ -26,6 +26,7 @@ from epsilometer.planning.simulation import (
     stream,
 )
 from epsilometer.planning.wording import (
+    SIMULATED_WITH,
     described,
     designs_csv,
     help_sentences,
@@ -393,6 +394,52 @@ def test_a_quick_search_finds_a_design_within_its_work(wanted: float) -> None:
     assert found in good
     least = min(search.cost(d) for d in good)
     assert search.cost(found) <= 12 * least
+
+
+def test_a_quick_search_bisects_where_the_surface_finds_nothing_likely() -> None:
+    """One audit in six is three times as wide: no normal surface reaches 0.8 before the corner."""
+
+    def wide(jobs: Sequence[SimulationJob]) -> list[Answer]:
+        return [
+            Answer(0.0, law(job.design, job.number) * (3.0 if job.number % 6 == 1 else 1.0))
+            for job in jobs
+        ]
+
+    search = replace(quick_search(1.0, work=2000), run=wide)
+    found = search.cheapest()
+    assert found is not None
+    assert not search.out_of_work
+    assert search.reached(found) >= 0.8
+    assert search.work <= 2000
+    assert search.cost(found) <= 0.1 * search.cost(max(search.candidates))
+    short = [d for d in search.examined if search.reached(d) < 0.8]
+    assert any(search.cost(found) / 2 <= search.cost(d) < search.cost(found) for d in short)
+
+
+def test_a_quick_plan_of_a_pilot_is_no_extreme(pilot: em.Posterior) -> None:
+    plan = em.plan_audit(
+        MODEL,
+        em.PilotScenario(posterior=pilot),
+        em.IntervalWidth(at_most=3.5),
+        most_bases=50,
+        most_challenges=1000,
+        quick=True,
+    )
+    assert plan.recommended is not None
+    assert plan.complete
+    assert plan.recommended.models < 0.2 * 2 * 50 * 1000
+    assert any(
+        d.probability < 0.8 and d.models >= plan.recommended.models / 2 for d in plan.designs
+    )
+    assert SIMULATED_WITH in help_sentences(plan)
+    # The same design, had the work ended before a cheaper one was examined.
+    said = recommendation(replace(plan, complete=False))
+    assert said.startswith(f"At most {plan.recommended.models:,} models are needed")
+    assert "--thorough" in said
+    sure = replace(plan.recommended, probability=1.0, simulations=8)
+    said = help_sentences(replace(plan, recommended=sure))[0]
+    assert "at least 0.69 with 95 % confidence" in said
+    assert table_rows(replace(plan, designs=(sure,)))[1][6] == "8 of 8"
 
 
 def test_a_quick_search_that_ends_early_says_so() -> None:

@@ -34,6 +34,7 @@ from epsilometer.planning.scenarios import (
     AssumedScenario,
     PilotScenario,
     Scenario,
+    Truth,
     largest_challenges,
 )
 from epsilometer.planning.search import (
@@ -54,6 +55,9 @@ FEWEST_BASES, FEWEST_CHALLENGES = 5, 20
 
 QUICK_SIMULATIONS, QUICK_EXPLORING = 20, 2
 """Simulations of the recommended design, and of designs that are explored, in a quick search."""
+
+QUICK_DRAWS, GOLDEN = 25, (math.sqrt(5) - 1) / 2
+"""Draws of the truth per simulation of a quick search, and the step between their quantiles."""
 
 QUICK_WORK, QUICK_FACTOR = 2000, 6
 """Bases of all simulations in a quick search, and their multiple for likelihoods without nuisance
@@ -266,9 +270,7 @@ def plan_audit(
     ):
         search = Search(
             run=run,
-            truths=scenario.truths(
-                QUICK_SIMULATIONS if quick else simulations, rng=stream(seed, 0, TRUTHS)
-            ),
+            truths=_truths(scenario, simulations, stream(seed, 0, TRUTHS), quick=quick),
             goals=goals,
             probability=probability,
             candidates=candidates,
@@ -284,6 +286,22 @@ def plan_audit(
 def simulations_done(done: int) -> tuple[str, None, None]:
     """Progress for a bar: the number of simulations that are needed is unknown."""
     return f"{done:,} simulations", None, None
+
+
+def _truths(
+    scenario: Scenario, simulations: int, rng: np.random.Generator, *, quick: bool
+) -> list[Truth]:
+    """The truth of each simulation.
+
+    Those of a quick search are evenly spaced quantiles of epsilon among many draws, in an order in which
+    the first few are spread over all: 8 random draws of a wide posterior would represent it badly.
+    """
+    if not quick:
+        return scenario.truths(simulations, rng=rng)
+    many = scenario.truths(QUICK_DRAWS * QUICK_SIMULATIONS, rng=rng)
+    ordered = sorted(many, key=lambda truth: truth.epsilon)[QUICK_DRAWS // 2 :: QUICK_DRAWS]
+    places = sorted(range(QUICK_SIMULATIONS), key=lambda k: (k * GOLDEN) % 1)
+    return [ordered[places.index(k)] for k in range(QUICK_SIMULATIONS)]
 
 
 def _quick_work(model: AuditModel) -> int:

@@ -251,8 +251,8 @@ class Search:
             short = share < self.probability - 2 * error - 1 / size
             if self.limited:
                 # Other designs first, unless one simulation decides; the best is confirmed at the end.
-                left = REACH * (self.work_limit - self.work)
-                near = self.probability - 1 / size <= share < self.probability
+                left = self.work_limit - self.work
+                near = abs(share - self.probability) <= 1 / size
                 short = not near or (self.simulations - size) * design.bases > left
             if size >= self.simulations or short:
                 return
@@ -330,15 +330,17 @@ class Search:
         """Bisection: the likeliest design up to the middle cost between a failure and the best.
 
         Without a failure, from the cheapest design on; without a best one, up to the largest, but to
-        four times the failure's cost at once.  Only designs that the work left allows are considered,
-        if there are any.
+        four times the failure's cost at once.  Designs beyond the work left are avoided.
         """
         costs, failed = [self.cost(design) for design in designs], self._costliest_failure(best)
         low = max(failed, min(costs))
         middle = math.sqrt(low * (max(costs) if best is None else self.cost(best)))
         if failed and best is None:
             middle = min(middle, BRACKET**2 * failed)
-        left = self.work_limit - self.work
+        left, largest = self.work_limit - self.work, max(designs)
+        hopeless = len(self.examined) > 1 and not any(map(self.reached, self.examined))
+        if hopeless and FIRST_SIMULATIONS * largest.bases <= left:
+            return largest
         below = [
             (probability, -design.bases, design)
             for design, probability, cost in zip(designs, expected.tolist(), costs, strict=True)
@@ -346,7 +348,7 @@ class Search:
         ]
         if best is None:  # more bases as well: the surface may only ask for more challenges
             most = max((design.bases for design in self.examined), default=0)
-            below = [each for each in below if each[-1].bases > most] or below
+            below = [each for each in below if most < each[-1].bases <= 1.5 * most] or below
         if below:
             return max(below)[-1]
         return (
