@@ -399,7 +399,7 @@ def test_the_algorithm_brings_its_claim(quick: Path, capsys: pytest.CaptureFixtu
     assert claim["source"] == "algorithm"
     assert 0 < claim["probability_above"] < 1
     out, err = printed(quick, capsys)
-    assert f"epsilon exceeds the algorithm's own claim of {EXACT:g} with probability" in out
+    assert f"epsilon exceeds the algorithm's own claim of {EXACT:.4g} with probability" in out
     assert err.count("\n") == err.count("delta = 0.1 is not below 1/20") == 1
 
 

@@ -172,7 +172,7 @@ def test_figure_shows_the_rows(counts: Path) -> None:
         ),
         ("score,member,more\n1,1,1\n", "unknown column 'more'"),
         ("score\n1\n", "missing challenge_base, hypothesis"),
-        ("hello\n", "expected columns false_positives, trials_h0"),
+        ("hello\n", "or of counts (false_positives, trials_h0"),
     ],
 )
 def test_files_that_are_wrong(

@@ -29,6 +29,9 @@ from epsilometer.model.priors import Prior
 S = TypeVar("S", bound=Surface)
 
 LARGEST_EPSILON = 600.0  # no axis or prior extends beyond: e^-600 nears underflow
+AT_CHANCE = 5.0
+"""Standard errors of an attack's critical epsilon, up to which it may be at chance."""
+
 PRIOR_BEYOND = 1e-15  # prior probability beyond the initial end of the axis, which may move
 THINNEST = np.array(
     [0.9, 1.0]
@@ -185,8 +188,10 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
     end = first_end(model.epsilon) if fixed is None else fixed
     guess = surface.guess
     critical = np.minimum(guess.critical_epsilon(model.delta), end)
-    # Below delta the region is a strip of even width, and changes no more.
-    from_zero = surface.method != "groups" and surface.smallest_epsilon == 0
+    # Below delta the region is a strip of constant width.  Where an attack is at chance, up to a few
+    # standard errors, part of the posterior may be there.
+    at_chance = surface.planar or bool(np.any(critical <= AT_CHANCE * guess.width))
+    from_zero = at_chance and surface.method != "groups" and surface.smallest_epsilon == 0
     thin = 0.5 * model.delta if from_zero else 0.0
     result = []
     for attack, lowest in (
