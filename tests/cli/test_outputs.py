@@ -129,6 +129,7 @@ def test_a_folder_with_other_files_is_refused(
         refused(command, capsys, "not empty", "--force")
 
 
+@pytest.mark.slow
 def test_an_audit_may_be_repeated_into_its_own_outputs(
     audited: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -264,6 +264,7 @@ def test_the_wanted_width_is_checked(config: Path, capsys: pytest.CaptureFixture
 # --- the quick search -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_by_default_the_search_is_quick_and_states_its_precision(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
