@@ -26,8 +26,8 @@ import epsilometer as em
 from benchmark_report import Report, Row, kept_rows, middle_and_range, rounded_down
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS, most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
-from epsilometer.measurement.pool import MeasurePool
-from epsilometer.report.attack_comparison import Judge, compare_pool_attacks
+from epsilometer.measurement.pool import Pool
+from epsilometer.report.text.attack_comparison import Judge, compare_pool_attacks
 from epsilometer.training.network import network
 
 HERE = Path(__file__).resolve().parent
@@ -47,9 +47,9 @@ TOO_FEW = -1.0
 def measured(seed: int) -> PoolLosses:
     """The losses of a pool, through a store."""
     plan = em.Plan(
-        population=em.load_population("digits"),
+        population=em.datasets.load_population("digits"),
         algorithm=network(hidden=64, epochs=60, learning_rate=0.05),
-        design=MeasurePool(models=max(SIZES), references=REFERENCES),
+        design=Pool(models=max(SIZES), references=REFERENCES),
         challenge_bases=1,
         dataset_size=POOL,
         seed=seed,

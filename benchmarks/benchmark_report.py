@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from epsilometer.inference.provenance import versions
+from epsilometer.posteriors.provenance import versions
 
 Value = str | int | float
 Row = dict[str, Value]

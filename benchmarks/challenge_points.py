@@ -36,9 +36,9 @@ def audited(kind: str, seed: int) -> Row:
     """One audit."""
     began = time.perf_counter()
     plan = em.Plan(
-        population=em.load_population("digits"),
+        population=em.datasets.load_population("digits"),
         algorithm=network(hidden=64, epochs=100, batch_size=20, learning_rate=0.05),
-        design=em.MeasureMIAFast(replicates=REPLICATES),
+        design=em.CrossFed(replicates=REPLICATES),
         challenge_bases=BASES,
         dataset_size=DATASET,
         challenge=kind,
@@ -46,8 +46,8 @@ def audited(kind: str, seed: int) -> Row:
     )
     chosen = time.perf_counter() - began
     measured = em.measure(plan, executor="threads")
-    scores = plan.design.scores(measured.only, em.Logit())
-    posterior = em.estimate(scores, em.ProfileModel(delta=DELTA))
+    scores = plan.design.scores(measured.only, em.attacks.Logit())
+    posterior = em.estimate(scores, em.CurveModel(delta=DELTA))
     low, high = posterior.credible_interval("epsilon", 0.9)
     return {
         "challenge": kind,

@@ -18,14 +18,14 @@ import numpy as np
 
 import epsilometer as em
 from benchmark_report import Report, Row
-from epsilometer.inference.exact.engine import PROBED
+from epsilometer.engines.exact.engine import PROBED
 
 DELTAS = np.geomspace(1e-8, 0.1, 50)
 SINGLE = (0, 12, 24, 36, 43, 49)
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "counts.csv"
 
 
-def cases() -> dict[str, tuple[em.AttackCounts, em.AuditModel]]:
+def cases() -> dict[str, tuple[em.AttackCounts, em.CountModel]]:
     example = em.AttackCounts.read(EXAMPLE)
     paper = em.AttackCounts(
         false_positives=[10, 11, 8, 7, 12, 9, 9, 9, 10, 10, 11, 9, 11, 9, 10, 12, 12, 11, 8, 5],
@@ -42,9 +42,9 @@ def cases() -> dict[str, tuple[em.AttackCounts, em.AuditModel]]:
     weak = em.AttackCounts(
         false_positives=[10] * 20, trials_h0=100, false_negatives=[90] * 20, trials_h1=100
     )
-    binomial = em.AuditModel(delta=0.0)
-    correlated = replace(binomial, likelihood=em.CorrelatedNormal())
-    fixed = replace(binomial, strength=em.Fixed(value=0.5))
+    binomial = em.CountModel(delta=0.0)
+    correlated = replace(binomial, likelihood=em.likelihoods.CorrelatedNormal())
+    fixed = replace(binomial, strength=em.priors.Fixed(value=0.5))
     return {
         "example, 10 bases, binomial": (example, binomial),
         "paper's A1, 20 bases, binomial": (paper, binomial),
@@ -55,9 +55,9 @@ def cases() -> dict[str, tuple[em.AttackCounts, em.AuditModel]]:
     }
 
 
-def measured(name: str, counts: em.AttackCounts, model: em.AuditModel) -> Row:
+def measured(name: str, counts: em.AttackCounts, model: em.CountModel) -> Row:
     start = time.process_time()
-    curve = em.estimate_curve(counts, model, DELTAS)
+    curve = em.engines.estimate_curve(counts, model, DELTAS)
     seconds = time.process_time() - start
     singles, apart = [], 0.0
     for index in SINGLE:
@@ -89,8 +89,8 @@ def main() -> None:
     made = cases()
     # Nothing is timed before all that is loaded on first use has been.
     for model in (
-        em.AuditModel(delta=0.01),
-        em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal()),
+        em.CountModel(delta=0.01),
+        em.CountModel(delta=0.01, likelihood=em.likelihoods.CorrelatedNormal()),
     ):
         em.estimate(next(iter(made.values()))[0], model)
     rows = [measured(name, counts, model) for name, (counts, model) in made.items()]

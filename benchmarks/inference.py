@@ -50,7 +50,7 @@ class Problem:
 
     name: str
     counts: em.AttackCounts
-    model: em.AuditModel
+    model: em.CountModel
     iterations: int
 
 
@@ -65,13 +65,13 @@ def paper_problems() -> list[Problem]:
         Problem(
             name="ten strong attacks",
             counts=em.AttackCounts.read_csv(STRONG),
-            model=em.AuditModel(delta=0.01),
+            model=em.CountModel(delta=0.01),
             iterations=1_000_000,
         ),
         Problem(
             name="A1, correlated",
             counts=a1,
-            model=em.AuditModel(delta=0.001, likelihood=em.CorrelatedNormal()),
+            model=em.CountModel(delta=0.001, likelihood=em.likelihoods.CorrelatedNormal()),
             iterations=100_000,
         ),
     ]
@@ -114,7 +114,9 @@ def num_distinct(counts: em.AttackCounts) -> int:
 # --- 1: the exact engine against the published sampler -------------------------------------------
 
 
-def time_exact(counts: em.AttackCounts, model: em.AuditModel) -> tuple[float, em.Posterior]:
+def time_exact(
+    counts: em.AttackCounts, model: em.CountModel
+) -> tuple[float, em.engines.CountPosterior]:
     """Seconds of the best call after a warm one, and the posterior."""
     started = time.perf_counter()
     posterior = em.estimate(counts, model)
@@ -133,7 +135,7 @@ def time_published(problem: Problem, part: float) -> tuple[float, int]:
     """Seconds that the published sampler needs for all its iterations, and how many were run."""
 
     def best(iterations: int) -> float:
-        settings = em.McmcSettings.published(num_iterations=iterations, num_warmup=0)
+        settings = em.engines.McmcSettings.published(num_iterations=iterations, num_warmup=0)
         return min(
             settings.estimate(problem.counts, problem.model, num_threads=1).provenance.seconds
             for _ in range(REPEATS)
@@ -170,11 +172,13 @@ def against_published(problems: Sequence[Problem], part: float) -> list[Row]:
 def effective_draws(problems: Sequence[Problem], iterations: int) -> list[Row]:
 
     tenth = iterations // 10
-    published = em.McmcSettings.published(num_iterations=iterations - tenth, num_warmup=tenth)
+    published = em.engines.McmcSettings.published(
+        num_iterations=iterations - tenth, num_warmup=tenth
+    )
     rows: list[Row] = []
     for problem in problems:
         rates: dict[str, dict[str, float]] = {}
-        for name, settings in (("default", em.McmcSettings()), ("published", published)):
+        for name, settings in (("default", em.engines.McmcSettings()), ("published", published)):
             posterior = settings.estimate(problem.counts, problem.model, num_threads=1)
             figures = posterior.diagnostics.parameters
             seconds = posterior.provenance.seconds
@@ -207,7 +211,7 @@ def effective_draws(problems: Sequence[Problem], iterations: int) -> list[Row]:
 
 
 def growth() -> list[Row]:
-    model = em.AuditModel(delta=DELTA)
+    model = em.CountModel(delta=DELTA)
     cases = [
         ("distinct bases", made_up_counts(n, 1000, distinct=True)) for n in (10, 30, 100, 300, 1000)
     ]
@@ -237,9 +241,11 @@ def growth() -> list[Row]:
 def in_this_process(bases: int, correlated: bool) -> Row:
     """One estimate from a cold start, and the peak memory of the process that made it."""
     counts = made_up_counts(bases, 100, distinct=False)
-    likelihood = em.CorrelatedNormal() if correlated else em.IndependentBinomial()
+    likelihood = (
+        em.likelihoods.CorrelatedNormal() if correlated else em.likelihoods.IndependentBinomial()
+    )
     started = time.perf_counter()
-    posterior = em.estimate(counts, em.AuditModel(delta=DELTA, likelihood=likelihood))
+    posterior = em.estimate(counts, em.CountModel(delta=DELTA, likelihood=likelihood))
     seconds = time.perf_counter() - started
     unit = 1 if sys.platform == "darwin" else 1024
     return {

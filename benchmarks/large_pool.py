@@ -63,12 +63,12 @@ def make_records(folder: Path) -> None:
 def write(folder: Path) -> None:
     """Losses of every model into the store, as `audit` would."""
     rng = np.random.default_rng(SEED)
-    plan = em.read_audit(folder / "audit.toml").plan
+    plan = em.rows.read_audit(folder / "audit.toml").plan
     pool: Any = plan.bases[0]
     whole, records = len(pool.everything), len(pool.records)
     level = rng.normal(2.0, 2.0, whole)
     leak = np.where(rng.random(whole) < 0.01, 4.0, 0.1)
-    with em.SqliteStore(folder / "audit.db") as store:
+    with em.stores.SqliteStore(folder / "audit.db") as store:
         store.prepare(plan)
         for model in range(plan.design.replicates):
             member = np.zeros(whole, dtype=bool)
@@ -103,15 +103,18 @@ def reread(name: str) -> Callable[[Path], None]:
 
 def prove_all(folder: Path) -> None:
     """A proof from all points at once, through LiRA."""
-    with em.SqliteStore(folder / "audit.db", read_only=True) as store:
+    with em.stores.SqliteStore(folder / "audit.db", read_only=True) as store:
         losses = store.pool_losses(store.sizes(), store.sizes().variants[0])
-    em.prove(em.held_out_scores(losses, em.Lira(), teachers=losses.models // 2), delta=1e-5)
+    em.prove(
+        em.attacks.held_out_scores(losses, em.attacks.Lira(), teachers=losses.models // 2),
+        delta=1e-5,
+    )
 
 
 def score(folder: Path) -> None:
     """All points under one model."""
-    plan = em.read_audit(folder / "audit.toml").plan
-    algorithm: em.Network = plan.algorithm  # type: ignore[assignment]
+    plan = em.rows.read_audit(folder / "audit.toml").plan
+    algorithm: em.training.Network = plan.algorithm  # type: ignore[assignment]
     model = algorithm.initial(PIXELS, np.random.default_rng(SEED))
     began = time.perf_counter()
     blocks = [algorithm.losses(model, block) for block in plan.bases[0].points(plan.population)]
@@ -121,7 +124,7 @@ def score(folder: Path) -> None:
 
 STEPS: dict[str, Callable[[Path], None]] = {
     "make up records": make_records,
-    "read the configuration": lambda folder: (em.read_audit(folder / "audit.toml"), None)[1],
+    "read the configuration": lambda folder: (em.rows.read_audit(folder / "audit.toml"), None)[1],
     "score one model": score,
     "write the store": write,
     "status": command("status", "@audit.db"),

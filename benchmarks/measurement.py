@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmark_report import Report, Row
-from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Point, Population
@@ -55,7 +55,7 @@ def plan(models: int, dataset_size: int) -> Plan:
     return Plan(
         population=Population(features=rows),
         algorithm=Nothing(),
-        design=MeasureMIAFast(replicates=models // (2 * BASES)),
+        design=CrossFed(replicates=models // (2 * BASES)),
         challenge_bases=BASES,
         dataset_size=dataset_size,
         seed=1,

@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=1500, help="networks to train")
     arguments = parser.parse_args()
     report = Report()
-    population = em.load_population("digits")
+    population = em.datasets.load_population("digits")
     area = leaks(population, arguments.models)
     best = {"all records": np.zeros(len(area)), "the most leaking": area}
     rows: list[Row] = []

@@ -27,7 +27,7 @@ import benchmark_report
 import epsilometer as em
 from benchmark_report import Report, Row, kept_rows, middle_and_range, rounded_down
 from epsilometer.attacks.pool_attacks import most_leaking
-from epsilometer.measurement.pool import MeasurePool
+from epsilometer.measurement.pool import Pool
 from epsilometer.training.network import network
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ class Cell:
 def trained(design: Any, *, seed: int, size: int, bases: int = 1, challenge: Any = "random") -> Any:
     """Losses of a plan."""
     plan = em.Plan(
-        population=em.load_population("digits"),
+        population=em.datasets.load_population("digits"),
         algorithm=network(hidden=64, epochs=60, learning_rate=0.05),
         design=design,
         challenge_bases=bases,
@@ -68,14 +68,14 @@ def trained(design: Any, *, seed: int, size: int, bases: int = 1, challenge: Any
 @lru_cache(maxsize=len(KINDS))
 def pool_losses(kind: str, seed: int) -> Any:
     """Losses of a pool; random points and those that a pilot chooses are of the same models."""
-    design = MeasurePool(models=MODELS, judged=POINTS)
+    design = Pool(models=MODELS, judged=POINTS)
     return trained(design, seed=seed, size=2 * RECORDS, challenge=kind)
 
 
 def pool(kind: str, seed: int) -> Any:
     """Scores of a pool: fresh ones of the points that are judged."""
     pilot = kind == "pilot"
-    design = MeasurePool(models=MODELS, pilot=pilot, judged=POINTS)
+    design = Pool(models=MODELS, pilot=pilot, judged=POINTS)
     return design.pool_scores(pool_losses("random" if pilot else kind, seed))
 
 
@@ -83,14 +83,12 @@ def many(bases: int, replicates: int, kind: str, seed: int) -> Any:
     """Scores of models with and without the point of each base."""
     challenge: Any = kind
     if kind == "pilot":
-        first = trained(
-            MeasurePool(models=PILOT, attack="logit"), seed=10_000 + seed, size=2 * RECORDS
-        )
+        first = trained(Pool(models=PILOT, attack="logit"), seed=10_000 + seed, size=2 * RECORDS)
         ranked = most_leaking(first, models=np.arange(PILOT), count=bases)
         challenge = [int(first.names[number]) for number in ranked]
-    design = em.MeasureMIAFast(replicates=replicates)
+    design = em.CrossFed(replicates=replicates)
     losses = trained(design, seed=seed, size=RECORDS, bases=bases, challenge=challenge)
-    return design.scores(losses, em.Logit())
+    return design.scores(losses, em.attacks.Logit())
 
 
 def cells() -> Iterator[Cell]:
@@ -113,7 +111,7 @@ def judged(cell: Cell, seed: int) -> Row:
     scores = cell.scores(seed)
     proof = em.prove(scores, delta=DELTA)
     by_point = scores.by_point() if hasattr(scores, "by_point") else scores
-    posterior = em.estimate(by_point, em.ProfileModel(delta=DELTA))
+    posterior = em.estimate(by_point, em.CurveModel(delta=DELTA))
     low, high = posterior.credible_interval("shown", 0.9)
     return {
         "way": cell.way,

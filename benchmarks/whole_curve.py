@@ -96,9 +96,9 @@ def counts_of(scores: em.Scores) -> em.AttackCounts:
 # --- 1: against the published sampler ---------------------------------------------------------------
 
 
-def time_whole_curve(scores: em.Scores) -> tuple[float, em.ProfilePosterior]:
+def time_whole_curve(scores: em.Scores) -> tuple[float, em.engines.CurvePosterior]:
     """Seconds of the best call after a warm one, and the posterior."""
-    model = em.ProfileModel(delta=DELTA)
+    model = em.CurveModel(delta=DELTA)
     posterior = em.estimate(scores, model)
     times = [em.estimate(scores, model).provenance.seconds for _ in range(REPEATS)]
     return min(times), posterior
@@ -106,10 +106,10 @@ def time_whole_curve(scores: em.Scores) -> tuple[float, em.ProfilePosterior]:
 
 def time_published(counts: em.AttackCounts, part: float) -> float:
     """Seconds that the published sampler needs for all its iterations."""
-    model = em.AuditModel(delta=DELTA, likelihood=em.CorrelatedNormal())
+    model = em.CountModel(delta=DELTA, likelihood=em.likelihoods.CorrelatedNormal())
 
     def seconds(iterations: int) -> float:
-        settings = em.McmcSettings.published(num_iterations=iterations, num_warmup=0)
+        settings = em.engines.McmcSettings.published(num_iterations=iterations, num_warmup=0)
         return settings.estimate(counts, model, num_threads=1).provenance.seconds
 
     made = max(round(part * PUBLISHED_ITERATIONS), 100)
@@ -147,7 +147,7 @@ def in_this_process(canaries: int, shift: float) -> Row:
     without, with_point = gaussian_scores(shift, canaries // 2, np.random.default_rng(3))
     scores = em.Scores.of_canaries(with_point, without)
     started = time.perf_counter()
-    posterior = em.estimate(scores, em.ProfileModel(delta=DELTA))
+    posterior = em.estimate(scores, em.CurveModel(delta=DELTA))
     seconds = time.perf_counter() - started
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
@@ -210,31 +210,35 @@ class OneRun:
 
     @property
     def truth(self) -> float:
-        curves = em.Curves(family=em.GaussianCurves(), rate=self.rate)
+        curves = em.families.Curves(family=em.families.Gaussian(), rate=self.rate)
         return float(curves.epsilon(self.shift, DELTA))
 
-    def models(self) -> dict[str, em.ProfileModel]:
+    def models(self) -> dict[str, em.CurveModel]:
         """The family and rate told; the rate alone; everything free."""
-        mixing = em.NoMixing() if self.rate == 1 else em.KnownMixing(rate=self.rate)
-        told = em.ProfileModel(
-            delta=DELTA,
-            families=(em.GaussianCurves(),),
-            mixing=mixing,
-            strength=em.FixedStrength(),
+        mixing = (
+            em.families.NoMixing() if self.rate == 1 else em.families.KnownMixing(rate=self.rate)
         )
-        free = em.ProfileModel(delta=DELTA)
+        told = em.CurveModel(
+            delta=DELTA,
+            families=(em.families.Gaussian(),),
+            mixing=mixing,
+            strength=em.families.FixedStrength(),
+        )
+        free = em.CurveModel(delta=DELTA)
         return {
             "told": told,
-            "families": replace(free, mixing=mixing, strength=em.FixedStrength()),
+            "families": replace(free, mixing=mixing, strength=em.families.FixedStrength()),
             "free": free,
         }
 
 
 RUNS = (OneRun(shift=1.0), OneRun(shift=2.0), OneRun(shift=2.0, rate=0.2))
-PEERS: dict[str, Callable[[em.CanaryScoreAuditor], float]] = {
+PEERS: dict[str, Callable[[em.baselines.CanaryScoreAuditor], float]] = {
     "Steinke": lambda scores: scores.epsilon_one_run(0.05, DELTA, one_sided=False),
     "f-DP": lambda scores: scores.epsilon_one_run_fdp(0.05, DELTA),
-    "f-DP G.": lambda scores: scores.epsilon_one_run_fdp(0.05, DELTA, family=em.GaussianDP()),
+    "f-DP G.": lambda scores: scores.epsilon_one_run_fdp(
+        0.05, DELTA, family=em.baselines.GaussianDP()
+    ),
     "GDP": lambda scores: scores.epsilon_from_gdp(0.05, DELTA),
 }
 """Steinke's bound guesses from both ends, which is its best here."""
@@ -263,7 +267,7 @@ def one_run(run: OneRun, canaries: int, draws: int) -> Row:
             low, middle = em.estimate(scores, model).quantile("epsilon", [0.05, 0.5])
             found.setdefault(f"{name} 5 %", []).append(float(low))
             found.setdefault(f"{name} 50 %", []).append(float(middle))
-        auditor = em.CanaryScoreAuditor(with_point, without)
+        auditor = em.baselines.CanaryScoreAuditor(with_point, without)
         for name, bound in PEERS.items():
             found.setdefault(name, []).append(bound(auditor))
     return {

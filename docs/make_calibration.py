@@ -33,7 +33,7 @@ from epsilometer.calibration.table import (
     summarise_bounds,
     within_level,
 )
-from epsilometer.model.profile import ProfileModel
+from epsilometer.model.curve_model import CurveModel
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -344,7 +344,7 @@ def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
 
 def prior_text(rows: Sequence[ProfileRow]) -> str:
     """Prior probability beyond the largest true values."""
-    model = ProfileModel(delta=DELTA)
+    model = CurveModel(delta=DELTA)
     truths = sorted({row.true_epsilon for row in rows if row.true_epsilon > 2}, reverse=True)
     shares = [f"{100 * model.prior_probability_above(x):.2g} % beyond {x:.2f}" for x in truths]
     return paragraph(

@@ -111,10 +111,10 @@ def strengths() -> Figure:
     figure, (axes,) = new(7.2, 3.6, 1)
     grid = np.linspace(1e-3, 3, 800)
     for strength, colour in ((0.99, PURPLE), (0.8, GREEN), (0.5, ORANGE), (0.0, GREY)):
-        model = em.AuditModel(delta=0.01, strength=em.Fixed(value=strength))
+        model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=strength))
         density = em.estimate(counts, model).density("epsilon", grid)
         axes.plot(grid, density, color=colour, label=f"s = {strength:g}")
-    whole = em.estimate(counts, em.AuditModel(delta=0.01))
+    whole = em.estimate(counts, em.CountModel(delta=0.01))
     axes.plot(grid, whole.density("epsilon", grid), color=BLUE, linewidth=2.2, label="s estimated")
     axes.set(xlabel="ε", ylabel="posterior density", xlim=(0, 3), ylim=(0, None))
     axes.legend()
@@ -138,11 +138,16 @@ def likelihoods() -> Figure:
     )  # fmt: skip
     grid = np.linspace(0.8, 6, 600)
     for likelihood, label, colour, style in (
-        (em.IndependentBinomial(), "binomial", GREY, "-"),
-        (em.CorrelatedCells(), "correlated, scale of τ 0.01", BLUE, "-"),
-        (em.CorrelatedCells(within_correlation_scale=0.05), "correlated, 0.05", ORANGE, "--"),
+        (em.likelihoods.IndependentBinomial(), "binomial", GREY, "-"),
+        (em.likelihoods.CorrelatedCells(), "correlated, scale of τ 0.01", BLUE, "-"),
+        (
+            em.likelihoods.CorrelatedCells(within_correlation_scale=0.05),
+            "correlated, 0.05",
+            ORANGE,
+            "--",
+        ),
     ):
-        posterior = em.estimate(counts, em.AuditModel(delta=1e-3, likelihood=likelihood))
+        posterior = em.estimate(counts, em.CountModel(delta=1e-3, likelihood=likelihood))
         density = posterior.density("epsilon", grid)
         right.plot(grid, density, style, color=colour, label=label)
     right.set(xlabel="ε", ylabel="posterior density", xlim=(0.8, 6), ylim=(0, 0.68))
@@ -161,8 +166,8 @@ def priors() -> Figure:
     ):
         grid = np.linspace(1e-3, 10, 900) if counts is few else np.linspace(2, 5, 900)
         for factor, colour in ((0.5, GREEN), (1.0, BLUE), (2.0, ORANGE)):
-            prior = em.HalfNormal(scale=factor * 10**0.5)
-            posterior = em.estimate(counts, em.AuditModel(delta=0.01, epsilon=prior))
+            prior = em.priors.HalfNormal(scale=factor * 10**0.5)
+            posterior = em.estimate(counts, em.CountModel(delta=0.01, epsilon=prior))
             label = f"prior scale {prior.scale:.2f}"
             axes.plot(grid, posterior.density("epsilon", grid), color=colour, label=label)
             axes.plot(grid, np.exp(prior.log_density(grid)), ":", color=colour, linewidth=1.2)
@@ -177,7 +182,7 @@ def priors() -> Figure:
 def misfit() -> Figure:
     """The best attack at one false-positive rate on a Gaussian mechanism, on more and more bases."""
     delta, rate, trials = 1e-5, 0.1, 100
-    truth = em.ClippedMean(noise=0.01, records=100).epsilon(delta)
+    truth = em.training.ClippedMean(noise=0.01, records=100).epsilon(delta)
     misses = float(norm.cdf(norm.isf(rate) - 1))  # one standard deviation apart
     rng = np.random.default_rng(1)
     false_positives = rng.binomial(trials, rate, 20)
@@ -191,7 +196,7 @@ def misfit() -> Figure:
             false_negatives=false_negatives[:bases],
             trials_h1=trials,
         )
-        density = em.estimate(counts, em.AuditModel(delta=delta)).density("epsilon", grid)
+        density = em.estimate(counts, em.CountModel(delta=delta)).density("epsilon", grid)
         bases_text = "1 base" if bases == 1 else f"{bases} bases"
         axes.plot(grid, density / density.max(), color=colour, label=bases_text)
     axes.axvline(truth, color=PURPLE, linestyle="--")
@@ -201,10 +206,12 @@ def misfit() -> Figure:
     return figure
 
 
-def through(family: em.GaussianCurves | em.LaplaceCurves | em.ResponseCurves) -> float:
+def through(
+    family: em.families.Gaussian | em.families.Laplace | em.families.RandomizedResponse,
+) -> float:
     """The leak of a family whose curve goes through the point that a shift of 1 has at a rate of 0.1."""
     wanted = float(norm.sf(norm.isf(0.1) - 1))
-    curves = em.Curves(family=family)
+    curves = em.families.Curves(family=family)
 
     def excess(leak: float) -> float:
         seen = curves.seen_true_positives(np.array([0.1]), np.array([leak]))
@@ -218,12 +225,12 @@ def families() -> Figure:
     figure, (left, right) = new(9.2, 3.9, 2)
     rates, deltas = np.linspace(1e-4, 1, 400), np.geomspace(1e-7, 0.2, 120)
     shown = (
-        (em.GaussianCurves(), "Gaussian", BLUE, "-"),
-        (em.LaplaceCurves(), "Laplace", ORANGE, "--"),
-        (em.ResponseCurves(), "response", GREEN, ":"),
+        (em.families.Gaussian(), "Gaussian", BLUE, "-"),
+        (em.families.Laplace(), "Laplace", ORANGE, "--"),
+        (em.families.RandomizedResponse(), "response", GREEN, ":"),
     )
     for family, label, colour, style in shown:
-        leak, curves = through(family), em.Curves(family=family)
+        leak, curves = through(family), em.families.Curves(family=family)
         misses = 1 - curves.seen_true_positives(rates, np.array([leak]))[:, 0]
         left.plot(rates, misses, style, color=colour, label=label, linewidth=1.8)
         epsilon = [float(curves.epsilon(leak, delta)) for delta in deltas]
@@ -242,7 +249,7 @@ def whole_roc() -> Figure:
     """Every score of one base, and the posterior of the curve behind them."""
     without = norm.ppf((np.arange(100) + 0.5) / 100)
     scores = em.Scores(without=[without], with_point=[without + 1])
-    posterior = em.estimate(scores, em.ProfileModel(delta=1e-5))
+    posterior = em.estimate(scores, em.CurveModel(delta=1e-5))
     figure, (left, right) = new(9.2, 4.2, 2)
     false, true = scores.bases[0].roc()
     for axes, rates in ((left, np.linspace(1e-3, 1, 120)), (right, np.geomspace(1e-4, 1, 120))):
@@ -273,15 +280,18 @@ def alike() -> Figure:
             without=[quantiles] * 10, with_point=[quantiles + 1.5 * share for share in shares]
         )
         for strength, label, colour in (
-            (em.FixedStrength(), "strength fixed at 1", GREY),
-            (em.FreeStrengths(), "any strength", BLUE),
+            (em.families.FixedStrength(), "strength fixed at 1", GREY),
+            (em.families.FreeStrengths(), "any strength", BLUE),
         ):
-            model = em.ProfileModel(
-                delta=1e-5, families=(em.GaussianCurves(),), mixing=em.NoMixing(), strength=strength
+            model = em.CurveModel(
+                delta=1e-5,
+                families=(em.families.Gaussian(),),
+                mixing=em.families.NoMixing(),
+                strength=strength,
             )
             density = em.estimate(scores, model).density("epsilon", grid)
             axes.plot(grid, density, color=colour, label=label)
-        worst = float(em.GaussianCurves().epsilon(1.5 * shares.max(), 1e-5))
+        worst = float(em.families.Gaussian().epsilon(1.5 * shares.max(), 1e-5))
         axes.axvline(worst, color=PURPLE, linestyle="--", linewidth=1, label="worst base")
         axes.set(xlabel="ε", xlim=(0, 12), ylim=(0, 2))
         axes.set_title(title, fontsize=10.5)

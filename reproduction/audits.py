@@ -44,16 +44,16 @@ class Audit:
 
     title: str
     losses: em.Losses
-    model: em.AuditModel
+    model: em.CountModel
     target_alpha: float
 
-    def attacked(self, statistic: em.Statistic) -> em.AttackResult:
+    def attacked(self, statistic: em.attacks.Statistic) -> em.attacks.AttackResult:
         """Every model attacked with all others of its base as shadow models."""
-        return em.cross_feed(self.losses, em.LikelihoodRatio(), statistic=statistic)
+        return em.rows.cross_feed(self.losses, em.attacks.LikelihoodRatio(), statistic=statistic)
 
-    def scored(self, statistic: em.Statistic) -> em.Scores:
+    def scored(self, statistic: em.attacks.Statistic) -> em.Scores:
         """The scores of all models, for the whole-curve estimate."""
-        return em.scores_of(self.losses, statistic)
+        return em.attacks.scores_of(self.losses, statistic)
 
 
 def load_audits(folder: Path | None = None) -> dict[str, Audit]:
@@ -66,8 +66,8 @@ def load_audits(folder: Path | None = None) -> dict[str, Audit]:
         audits[name] = Audit(
             title=source.title,
             losses=em.Losses.read(folder / f"{name}.parquet"),
-            model=em.AuditModel(
-                delta=settings["estimate"]["delta"], likelihood=em.CorrelatedNormal()
+            model=em.CountModel(
+                delta=settings["estimate"]["delta"], likelihood=em.likelihoods.CorrelatedNormal()
             ),
             target_alpha=settings["attack"]["target_alpha"],
         )
@@ -82,7 +82,7 @@ def train(folder: Path, *, say: Callable[[str], None]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plans = {}
     for config in ("random", "fixed"):
-        audit = em.read_audit(EXPERIMENT / f"{config}.toml", on_message=say)
+        audit = em.rows.read_audit(EXPERIMENT / f"{config}.toml", on_message=say)
         say(f"training {config}: {audit.plan.sizes.models:,} models of 200 epochs")
         measurement = em.measure(
             audit.plan,
@@ -103,11 +103,11 @@ def train(folder: Path, *, say: Callable[[str], None]) -> None:
     (folder / "plan.json").write_text(json.dumps(plans, indent=1) + "\n", encoding="utf-8")
 
 
-def _every(models: int, say: Callable[[str], None]) -> Callable[[em.Progress], None]:
+def _every(models: int, say: Callable[[str], None]) -> Callable[[em.rows.Progress], None]:
     """Report progress every few models."""
     said = -1
 
-    def show(now: em.Progress) -> None:
+    def show(now: em.rows.Progress) -> None:
         nonlocal said
         if now.done // models > said:
             said = now.done // models

@@ -48,7 +48,7 @@ def unit_square(axes: Axes) -> None:
     tidy(axes)
 
 
-def error_curves(axes: Axes, result: em.AttackResult, target_alpha: float) -> None:
+def error_curves(axes: Axes, result: em.attacks.AttackResult, target_alpha: float) -> None:
     """One line per challenge base over all target rates; a dot at the rate used for the estimate."""
     curves = result.sweep()
     false_positive = curves.false_positives / curves.trials_h0
@@ -69,7 +69,7 @@ def error_curves(axes: Axes, result: em.AttackResult, target_alpha: float) -> No
     )
 
 
-def joint_posterior(axes: Axes, posterior: em.Posterior) -> None:
+def joint_posterior(axes: Axes, posterior: em.engines.CountPosterior) -> None:
     """The posterior of epsilon and strength as shades, darker where it is denser."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -92,7 +92,7 @@ def joint_posterior(axes: Axes, posterior: em.Posterior) -> None:
 
 
 def curves_above_posteriors(
-    panels: Sequence[tuple[str, em.AttackResult, float, em.Posterior]],
+    panels: Sequence[tuple[str, em.attacks.AttackResult, float, em.engines.CountPosterior]],
 ) -> Figure:
     """Error curves in the upper row, joint posteriors in the lower one, one column per algorithm."""
     figure = new_figure(2.5 * len(panels) + 0.2, 4.8)
@@ -109,7 +109,7 @@ def curves_above_posteriors(
     return figure
 
 
-def chains_of(posterior: em.Posterior, parameter: str) -> Floats:
+def chains_of(posterior: em.engines.CountPosterior, parameter: str) -> Floats:
     """Draws of one parameter, (chains, draws)."""
     tree = posterior.to_datatree()
     return np.asarray(tree["posterior"][parameter].values, dtype=np.float64)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 ENGINES = ("exact", "published")
 """Quadrature, or the sampler with the settings of the paper's appendix."""
 
-FAMILIES: dict[str, em.GaussianCurves | em.LaplaceCurves] = {
-    "gaussian": em.GaussianCurves(),
-    "laplace": em.LaplaceCurves(),
+FAMILIES: dict[str, em.families.Gaussian | em.families.Laplace] = {
+    "gaussian": em.families.Gaussian(),
+    "laplace": em.families.Laplace(),
 }
 """Families of curves that are also reported alone."""
 
@@ -51,17 +51,17 @@ class Workshop:
         *,
         engine: str = "exact",
         losses: Path | None = None,
-        sampler: em.McmcSettings | None = None,
+        sampler: em.engines.McmcSettings | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
         self.output = output
         self.engine = engine
         self.say = say
         self._losses = losses
-        self._sampler = sampler or em.McmcSettings(seed=SEED)
+        self._sampler = sampler or em.engines.McmcSettings(seed=SEED)
         self._audits: dict[str, Audit] | None = None
-        self._posteriors: dict[tuple[str, str, str], em.Posterior] = {}
-        self._curves: dict[tuple[str, str, str], em.ProfilePosterior] = {}
+        self._posteriors: dict[tuple[str, str, str], em.engines.CountPosterior] = {}
+        self._curves: dict[tuple[str, str, str], em.engines.CurvePosterior] = {}
         output.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -75,16 +75,18 @@ class Workshop:
         """The settings next to a script."""
         return tomllib.loads(Path(script).with_name("config.toml").read_text(encoding="utf-8"))
 
-    def estimate(self, counts: em.AttackCounts, model: em.AuditModel) -> em.Posterior:
+    def estimate(self, counts: em.AttackCounts, model: em.CountModel) -> em.engines.CountPosterior:
         """The posterior by the selected engine."""
         if self.engine == "published":
-            return em.estimate(counts, model, em.McmcSettings.published(seed=SEED))
+            return em.estimate(counts, model, em.engines.McmcSettings.published(seed=SEED))
         return em.estimate(counts, model)
 
-    def posterior(self, name: str, *, statistic: em.Statistic | None = None) -> em.Posterior:
+    def posterior(
+        self, name: str, *, statistic: em.attacks.Statistic | None = None
+    ) -> em.engines.CountPosterior:
         """The posterior for one of the six algorithms."""
         audit = self.audits[name]
-        statistic = statistic or em.Loss()
+        statistic = statistic or em.attacks.Loss()
         key = (self.engine, name, statistic.name)
         if key not in self._posteriors:
             self.say(f"estimating epsilon of {audit.title} from its {statistic.name} statistic")
@@ -93,8 +95,8 @@ class Workshop:
         return self._posteriors[key]
 
     def whole_curve(
-        self, name: str, *, statistic: em.Statistic, family: str = ""
-    ) -> em.ProfilePosterior:
+        self, name: str, *, statistic: em.attacks.Statistic, family: str = ""
+    ) -> em.engines.CurvePosterior:
         """The posterior of the whole trade-off curve, from the scores of all models; always exact.
 
         Of all families with all mixtures, or of one of `FAMILIES` alone.
@@ -104,15 +106,17 @@ class Workshop:
         if key not in self._curves:
             alone = f", {family} alone" if family else ""
             self.say(f"estimating the whole curve of {audit.title}{alone}")
-            model = em.ProfileModel(delta=audit.model.delta)
+            model = em.CurveModel(delta=audit.model.delta)
             if family:
-                model = em.ProfileModel(
-                    delta=audit.model.delta, families=(FAMILIES[family],), mixing=em.NoMixing()
+                model = em.CurveModel(
+                    delta=audit.model.delta,
+                    families=(FAMILIES[family],),
+                    mixing=em.families.NoMixing(),
                 )
             self._curves[key] = em.estimate(audit.scored(statistic), model)
         return self._curves[key]
 
-    def chains(self, name: str) -> em.Posterior:
+    def chains(self, name: str) -> em.engines.CountPosterior:
         """Draws of a Markov chain: of our sampler, or of the published one if selected."""
         if self.engine == "published":
             return self.posterior(name)
@@ -120,7 +124,7 @@ class Workshop:
         key = ("sampler", name, "loss")
         if key not in self._posteriors:
             self.say(f"sampling the posterior of {audit.title}")
-            counts = audit.attacked(em.Loss()).counts(audit.target_alpha)
+            counts = audit.attacked(em.attacks.Loss()).counts(audit.target_alpha)
             self._posteriors[key] = em.estimate(counts, audit.model, self._sampler)
         return self._posteriors[key]
 
@@ -146,7 +150,7 @@ def curves_and_posteriors(workshop: Workshop, name: str, algorithms: list[str]) 
     panels, numbers = [], {}
     for algorithm in algorithms:
         audit, posterior = workshop.audits[algorithm], workshop.posterior(algorithm)
-        result = audit.attacked(em.Loss())
+        result = audit.attacked(em.attacks.Loss())
         panels.append((audit.title, result, audit.target_alpha, posterior))
         counts = result.counts(audit.target_alpha)
         low, high = posterior.credible_interval("epsilon", 0.9)

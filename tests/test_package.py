@@ -185,7 +185,11 @@ def test_renamed_names_still_work_and_warn() -> None:
 def test_renamed_properties_still_work_and_warn() -> None:
     import epsilometer as em
 
-    for each in (em.HalfNormal(scale=1.0), em.IndependentBinomial(), em.PooledGroups()):
+    for each in (
+        em.priors.HalfNormal(scale=1.0),
+        em.likelihoods.IndependentBinomial(),
+        em.likelihoods.PooledGroups(),
+    ):
         with pytest.warns(DeprecationWarning, match=r"use \w+.description"):
             found = each.words
         assert found == each.description

@@ -14,14 +14,14 @@ from epsilometer.errors import InputError
 COUNTS = em.AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=100
 )
-MODEL = em.AuditModel(delta=0.01)
+MODEL = em.CountModel(delta=0.01)
 
 
 def _plan() -> em.Plan:
     return em.Plan(
-        population=em.load_population("directions"),
-        algorithm=em.ClippedMean(noise=0.05, records=20),
-        design=em.MeasureMIAFast(replicates=8),
+        population=em.datasets.load_population("directions"),
+        algorithm=em.training.ClippedMean(noise=0.05, records=20),
+        design=em.CrossFed(replicates=8),
         challenge_bases=2,
         dataset_size=19,
         seed=1,
@@ -40,16 +40,16 @@ def test_scripts_are_quiet_unless_asked(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_functions_are_called() -> None:
-    seen: list[em.Progress] = []
+    seen: list[em.rows.Progress] = []
     em.measure(_plan(), on_progress=seen.append)
-    assert seen[-1] == em.Progress(32, 32, 32, 0)
+    assert seen[-1] == em.rows.Progress(32, 32, 32, 0)
     runs: list[tuple[int, int]] = []
-    em.check_pipeline(
+    em.checks.check_pipeline(
         lambda *_: 0.0, label="zero", runs=5, on_progress=lambda *state: runs.append(state)
     )
     assert runs == [(run, 5) for run in range(1, 6)]
-    first: list[em.Progress] = []
-    em.check_training(_plan(), on_progress=first.append)
+    first: list[em.rows.Progress] = []
+    em.rows.check_training(_plan(), on_progress=first.append)
     assert first[-1].trained >= 3
 
 
@@ -66,7 +66,7 @@ def test_other_values_are_refused(wrong: object) -> None:
 
 
 def test_old_names_work_and_warn() -> None:
-    seen: list[em.Progress] = []
+    seen: list[em.rows.Progress] = []
     with pytest.warns(DeprecationWarning, match="measure.*progress is deprecated.*use on_progress"):
         em.measure(_plan(), progress=seen.append)  # type: ignore[call-arg]
     assert seen[-1].done == 32

@@ -13,18 +13,18 @@ import pytest
 
 import epsilometer as em
 from epsilometer import testing
+from epsilometer.engines import estimate as estimating
+from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.errors import InputError, NotConvergedError
-from epsilometer.inference import estimate as estimating
-from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
-from epsilometer.inference.judging import judge
-from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
+from epsilometer.judgement.judging import judge
+from epsilometer.judgement.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.testing import InconclusiveWarning, assert_private
 
 LEAKY = em.AttackCounts(false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000)
 """Rates of .04 and .25 at delta 1e-3: epsilon is about 3 at least."""
 
-MODEL = em.AuditModel(delta=1e-3)
+MODEL = em.CountModel(delta=1e-3)
 
 PASS, FAIL, OPEN = 12.0, 1.0, 3.5
 """Claims of epsilon that these counts let pass, refute and leave open."""
@@ -35,7 +35,7 @@ JUDGED = 2.6
 GATES = ["proven", "fail", "inconclusive"]
 
 
-def above(claim: float, model: em.AuditModel = MODEL) -> float:
+def above(claim: float, model: em.CountModel = MODEL) -> float:
     return em.estimate(LEAKY, model).probability_above("epsilon", claim)
 
 
@@ -126,7 +126,7 @@ def test_inconclusive_can_be_refused() -> None:
 
 
 def test_thresholds_move_the_verdict() -> None:
-    others = em.prior_sensitivity(em.estimate(LEAKY, MODEL))
+    others = em.checks.prior_sensitivity(em.estimate(LEAKY, MODEL))
     shares = [above(OPEN), *(other.epsilon.probability_above(OPEN) for other in others)]
     lenient = Thresholds(pass_at_most=max(shares) + 0.01, fail_at_least=0.99)
     assert assert_private(
@@ -183,11 +183,11 @@ def test_a_model_instead_of_delta() -> None:
         LEAKY, epsilon=PASS, delta=1e-3
     )
     # The model's own prior, strength and likelihood are used.
-    model = em.AuditModel(
+    model = em.CountModel(
         delta=0.01,
-        epsilon=em.HalfNormal(scale=2.0),
-        strength=em.Fixed(value=0.5),
-        likelihood=em.CorrelatedNormal(),
+        epsilon=em.priors.HalfNormal(scale=2.0),
+        strength=em.priors.Fixed(value=0.5),
+        likelihood=em.likelihoods.CorrelatedNormal(),
     )
     # Decisions that depend on each other prove nothing: it is a judgement.
     with pytest.raises(AssertionError, match=r"^FAIL \(judged\): .* At delta = 0\.01, "):
@@ -200,7 +200,7 @@ def test_a_model_instead_of_delta() -> None:
 
 
 def test_a_fixed_epsilon_can_be_judged() -> None:
-    model = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=3.0))
+    model = em.CountModel(delta=1e-3, epsilon=em.priors.Fixed(value=3.0))
     for claim, leaning in ((3.0, Outcome.PASS), (2.9, Outcome.FAIL)):
         with pytest.warns(InconclusiveWarning, match="fixed at 3") as caught:
             verdict = assert_private(LEAKY, epsilon=claim, model=model)
@@ -210,7 +210,7 @@ def test_a_fixed_epsilon_can_be_judged() -> None:
     # What the counts prove does not ask what is assumed, and contradicts a smaller epsilon.
     with pytest.raises(AssertionError, match=r"^FAIL \(proven\): the attacks prove "):
         assert_private(LEAKY, epsilon=1.9, model=model)
-    wrong = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=2.0))
+    wrong = em.CountModel(delta=1e-3, epsilon=em.priors.Fixed(value=2.0))
     with pytest.raises(AssertionError, match=r"^FAIL \(proven\): Do not quote the interval: "):
         assert_private(LEAKY, epsilon=1.9, model=wrong)
 
@@ -271,7 +271,7 @@ def test_an_engine_that_missed_its_accuracy_gives_no_verdict(
     A claim that is refuted needs no engine.
     """
 
-    def careless(counts: em.AttackCounts, model: em.AuditModel) -> em.Posterior:
+    def careless(counts: em.AttackCounts, model: em.CountModel) -> em.engines.CountPosterior:
         return estimate_exact(counts, model, ExactSettings(tolerance=1e-300, most_levels=2))
 
     monkeypatch.setattr(estimating, "estimate", careless)

@@ -44,7 +44,7 @@ def is_there(target: str) -> bool:
 
     Examples
     --------
-    >>> is_there("epsilometer.inference.exact.engine.estimate_exact"), is_there("epsilometer.exact.no")
+    >>> is_there("epsilometer.engines.exact.engine.estimate_exact"), is_there("epsilometer.exact.no")
     (True, False)
     """
     home, _, name = target.rpartition(".")

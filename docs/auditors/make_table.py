@@ -31,7 +31,7 @@ from scipy.stats import binom
 
 import epsilometer as em
 from epsilometer._workers import begin_worker
-from epsilometer.calibration.mechanisms import Gaussian, Mechanism, SubsampledGaussian
+from epsilometer.calibration.mechanisms import GaussianMechanism, Mechanism, SubsampledGaussian
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 HERE = Path(__file__).resolve().parent
@@ -180,7 +180,7 @@ SETTINGS = (
     *(
         of_mechanism(
             f"Gaussian, μ = {mu:g}",
-            Gaussian(mu),
+            GaussianMechanism(mu),
             canaries=size,
             draws=DRAWS,
             stream=place,
@@ -219,7 +219,7 @@ SETTINGS = (
     *(
         of_mechanism(
             f"Gaussian, μ = {mu:g}",
-            Gaussian(mu),
+            GaussianMechanism(mu),
             canaries=100_000,
             draws=FEW,
             stream=7 + place,
@@ -232,15 +232,15 @@ SETTINGS = (
 # --- auditors ---------------------------------------------------------------------------------
 
 
-def models(rate: float | None) -> dict[str, em.ProfileModel]:
+def models(rate: float | None) -> dict[str, em.CurveModel]:
     """Models of our posterior, weakest assumptions first."""
-    strong = em.FixedStrength()
-    told = em.NoMixing() if rate is None else em.KnownMixing(rate=rate)
+    strong = em.families.FixedStrength()
+    told = em.families.NoMixing() if rate is None else em.families.KnownMixing(rate=rate)
     return {
-        "default": em.ProfileModel(delta=DELTA),
-        "strength 1": em.ProfileModel(delta=DELTA, strength=strong),
-        "Gaussian": em.ProfileModel(
-            delta=DELTA, strength=strong, families=(em.GaussianCurves(),), mixing=told
+        "default": em.CurveModel(delta=DELTA),
+        "strength 1": em.CurveModel(delta=DELTA, strength=strong),
+        "Gaussian": em.CurveModel(
+            delta=DELTA, strength=strong, families=(em.families.Gaussian(),), mixing=told
         ),
     }
 
@@ -253,7 +253,7 @@ def normal_fit(members: Floats, others: Floats, *, one_variance: bool) -> float:
         return float(epsilon_of_gaussian(shift / math.hypot(narrow, wide) * math.sqrt(2), DELTA))
     # In units of the narrower law; which of the two is whose does not matter to epsilon.
     leak = shift / narrow
-    curves = em.TwoVarianceCurves(spread=(wide / narrow - 1) / leak)
+    curves = em.families.TwoVariances(spread=(wide / narrow - 1) / leak)
     return float(curves.epsilon(leak, DELTA))
 
 
@@ -265,8 +265,8 @@ def best_guesses(members: Floats, others: Floats) -> float:
     order = np.argsort(-np.abs(far))
     right = np.cumsum((far > 0)[order] == member[order])
     guesses = np.unique(np.geomspace(10, len(scores), 60).astype(int))
-    bounds = em.epsilon_one_run_fdp(
-        len(scores), guesses, right[guesses - 1], DELTA, ERROR, family=em.GaussianDP()
+    bounds = em.baselines.epsilon_one_run_fdp(
+        len(scores), guesses, right[guesses - 1], DELTA, ERROR, family=em.baselines.GaussianDP()
     )
     return float(bounds.max())
 
@@ -278,13 +278,13 @@ BOUNDS = ("proof", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates")
 def audit(members: Floats, others: Floats, rate: float | None) -> dict[str, Any]:
     """Result of every method on the same scores; 5, 50 and 95 % quantiles of posteriors."""
     scores = em.Scores.of_canaries(members, others)
-    auditor = em.CanaryScoreAuditor(members, others)
+    auditor = em.baselines.CanaryScoreAuditor(members, others)
     found: dict[str, Any] = {}
     for name, model in models(rate).items():
         posterior = em.estimate(scores, model)
         ends = posterior.quantile("epsilon", [0.05, 0.5, 0.95])
         found[name] = [round(float(end), DIGITS) for end in ends]
-    gaussian = em.GaussianDP()
+    gaussian = em.baselines.GaussianDP()
     numbers = {
         "normal fit": normal_fit(members, others, one_variance=False),
         "one variance": normal_fit(members, others, one_variance=True),

@@ -29,16 +29,18 @@ from epsilometer.calibration.own_model import draw_groups
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "how-to" / "groups.md"
 
-SCATTERED = em.AuditModel(delta=0.01, epsilon=em.HalfNormal(scale=2.0))
-UNIFORM = replace(SCATTERED, dependence=em.ScatteredMembers(scatter=em.UniformScatter()))
-POOLED = replace(SCATTERED, dependence=em.PooledGroups())
+SCATTERED = em.CountModel(delta=0.01, epsilon=em.priors.HalfNormal(scale=2.0))
+UNIFORM = replace(
+    SCATTERED, dependence=em.likelihoods.ScatteredMembers(scatter=em.likelihoods.UniformScatter())
+)
+POOLED = replace(SCATTERED, dependence=em.likelihoods.PooledGroups())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One kind of run, and the number of runs."""
 
-    model: em.AuditModel
+    model: em.CountModel
     engine: str
     groups: int
     members: int
@@ -63,11 +65,11 @@ CELLS = {
 }
 
 
-def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.Posterior:
+def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.engines.CountPosterior:
     """Estimate with the cell's engine."""
     if cell.engine == "exact":
-        return em.estimate(counts, cell.model, em.ExactSettings(tolerance=0.02))
-    settings = em.McmcSettings(
+        return em.estimate(counts, cell.model, em.engines.ExactSettings(tolerance=0.02))
+    settings = em.engines.McmcSettings(
         num_iterations=1500, num_warmup=600, num_sweeps=12, num_chains=2, seed=seed
     )
     return em.estimate(counts, cell.model, settings)
@@ -82,8 +84,8 @@ def run_one(name: str, number: int) -> dict[str, Any]:
     ranks = {key: 1 - posterior.probability_above(key, value) for key, value in truth.items()}
     alone = em.estimate(
         counts,
-        replace(cell.model, dependence=em.IndependentRows()),
-        em.ExactSettings(tolerance=0.02),
+        replace(cell.model, dependence=em.likelihoods.IndependentRows()),
+        em.engines.ExactSettings(tolerance=0.02),
     )
     return {
         "cell": name,

@@ -28,7 +28,7 @@ import epsilometer as em
 from epsilometer import _files
 from epsilometer._workers import begin_worker
 from epsilometer.calibration.attacks import draw_counts
-from epsilometer.calibration.mechanisms import Laplace
+from epsilometer.calibration.mechanisms import LaplaceMechanism
 from epsilometer.model.region import sample_rings
 from epsilometer.planning.goals import IntervalWidth
 from epsilometer.planning.plan import plan_audit
@@ -40,7 +40,7 @@ AUDITS = 100
 SIMULATIONS = 24
 NEAR = 0.2
 SEED = 20260101
-MODEL = em.AuditModel(delta=0.001)
+MODEL = em.CountModel(delta=0.001)
 
 Draw = Callable[[int, int, np.random.Generator], em.AttackCounts]
 
@@ -65,7 +65,9 @@ def own_law(bases: int, challenges: int, rng: np.random.Generator) -> em.AttackC
 
 def laplace(bases: int, challenges: int, rng: np.random.Generator) -> em.AttackCounts:
     """Laplace noise, epsilon 2, the best attack at false-positive rates drawn at random."""
-    x, y = draw_counts(Laplace(2.0), None, power=1.0, trials=challenges, shape=(1, bases), rng=rng)
+    x, y = draw_counts(
+        LaplaceMechanism(2.0), None, power=1.0, trials=challenges, shape=(1, bases), rng=rng
+    )
     return _counts(x[0], y[0], challenges)
 
 

@@ -14,10 +14,10 @@ HERE = Path(__file__).parent
 
 def judged(name: str, seed: int, stores: Path) -> str:
     """Interval of epsilon, probability above the claim, and the published model's interval."""
-    config = em.read_audit(HERE / f"{name}.toml")
+    config = em.rows.read_audit(HERE / f"{name}.toml")
     plan = replace(config.plan, seed=seed)
     losses = em.measure(plan, stores / f"{name}-{seed}.db", executor="processes").only
-    posterior = em.estimate(em.scores_of(losses, config.statistic), config.profile)
+    posterior = em.estimate(em.attacks.scores_of(losses, config.statistic), config.profile)
     attacked = plan.design.attack(losses, config.attack, statistic=config.statistic)
     published = em.estimate(attacked.counts(config.file.attack.target_alpha), config.model)
     claim = plan.algorithm.claimed_epsilon(config.model.delta)
@@ -26,7 +26,7 @@ def judged(name: str, seed: int, stores: Path) -> str:
     return f"{interval(posterior)} | {shown} | {interval(published)}"
 
 
-def interval(posterior: em.ProfilePosterior | em.Posterior) -> str:
+def interval(posterior: em.engines.CurvePosterior | em.engines.CountPosterior) -> str:
     """The 90 % interval of epsilon."""
     low, high = posterior.credible_interval("epsilon", 0.9)
     return f"{low:.2f} to {high:.2f}{'' if posterior.trustworthy else ' (!)'}"

@@ -13,7 +13,7 @@ import training
 DELTA = 1e-5
 
 
-def row(name: str, algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> str:
+def row(name: str, algorithm: em.DpSgd, dataset: em.rows.Dataset, seed: int) -> str:
     """One training run with canaries, judged against the claim."""
     claim = algorithm.claimed_epsilon(DELTA)
     scores = algorithm.audit_gradients(dataset, np.random.default_rng(seed))
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
     parser.add_argument("--only", nargs="*", default=list(training.ALGORITHMS))
     arguments = parser.parse_args()
-    population = em.load_population("digits")
+    population = em.datasets.load_population("digits")
     dataset = population.take(np.arange(training.SETTINGS["records"]))
     print("| algorithm | seed | claim | AUC | proven | 90 % interval of ε | verdict |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

@@ -22,7 +22,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     torch.manual_seed(1)
-    digits = em.load_population("digits").take(np.arange(1500))
+    digits = em.datasets.load_population("digits").take(np.arange(1500))
     records = torch.utils.data.TensorDataset(
         torch.tensor(digits.features, dtype=torch.float32), torch.tensor(digits.labels)
     )

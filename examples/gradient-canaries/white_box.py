@@ -39,7 +39,7 @@ class Remembering(em.DpSgd):
 trained: list[torch.Tensor] = []
 
 
-def accuracy(algorithm: em.DpSgd, dataset: em.Dataset) -> float:
+def accuracy(algorithm: em.DpSgd, dataset: em.rows.Dataset) -> float:
     """Training accuracy of the last model."""
     module = algorithm.module()
     with torch.no_grad():
@@ -49,14 +49,14 @@ def accuracy(algorithm: em.DpSgd, dataset: em.Dataset) -> float:
     return float((found == dataset.labels).mean())
 
 
-def audited(algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> dict[str, object]:
+def audited(algorithm: em.DpSgd, dataset: em.rows.Dataset, seed: int) -> dict[str, object]:
     """One training run and the results of its canaries."""
     claim, start = algorithm.claimed_epsilon(DELTA), time.process_time()
     scores = algorithm.audit_gradients(dataset, np.random.default_rng(seed))
     seconds = time.process_time() - start
     posterior = em.estimate(scores, algorithm.canary_model(DELTA))
     others, members = scores.bases[0].by_hypothesis
-    bounds = em.CanaryScoreAuditor(members, others)
+    bounds = em.baselines.CanaryScoreAuditor(members, others)
     return {
         "seed": seed,
         "claim": claim,
@@ -65,7 +65,7 @@ def audited(algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> dict[str, ob
         "proven": em.prove(scores, delta=DELTA, claim=claim).at_least,
         "steinke": bounds.epsilon_one_run(ERROR, DELTA),
         "f_dp_any": bounds.epsilon_one_run_fdp(ERROR, DELTA),
-        "f_dp_gaussian": bounds.epsilon_one_run_fdp(ERROR, DELTA, family=em.GaussianDP()),
+        "f_dp_gaussian": bounds.epsilon_one_run_fdp(ERROR, DELTA, family=em.baselines.GaussianDP()),
         "accuracy": accuracy(algorithm, dataset),
         "cpu_seconds": round(seconds, 1),
     }
@@ -110,7 +110,7 @@ def main() -> None:
         gradient_canaries=arguments.canaries,
         known_records=not arguments.released_only,
     )
-    dataset = em.load_population("digits").take(np.arange(RECORDS))
+    dataset = em.datasets.load_population("digits").take(np.arange(RECORDS))
     rows = []
     for seed in arguments.seeds:
         rows.append(audited(algorithm, dataset, seed))

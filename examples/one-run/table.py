@@ -15,9 +15,9 @@ KINDS = ("population", "mislabelled")
 
 def row(name: str, kind: str, compare_with: str, arguments: argparse.Namespace) -> str:
     """One audit: proven, other valid bound, shown, estimated, and the claim with the verdict."""
-    config = em.read_audit(HERE / "one-run.toml")
+    config = em.rows.read_audit(HERE / "one-run.toml")
     algorithm = getattr(__import__("training"), name)
-    design = em.MeasureOneRun(canaries=arguments.canaries, kind=kind, compare_with=compare_with)
+    design = em.OneRun(canaries=arguments.canaries, kind=kind, compare_with=compare_with)
     plan = replace(config.plan, algorithm=algorithm, design=design, challenge_bases=arguments.runs)
     store = None
     if arguments.stores is not None:

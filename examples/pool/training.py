@@ -24,7 +24,7 @@ class ShiftedDigits:
     def train(self, dataset, rng):
         features = np.concatenate([dataset.features, *shifted(dataset.features)])
         labels = np.tile(dataset.labels, 1 + len(SHIFTS))
-        return self.network.train(em.Dataset(features=features, labels=labels), rng)
+        return self.network.train(em.rows.Dataset(features=features, labels=labels), rng)
 
     def loss(self, model, point):
         return self.network.loss(model, point)

@@ -11,7 +11,7 @@ import epsilometer as em
 
 def main(store="queries.db"):
     """Print one row per attack, with and without queries."""
-    with em.SqliteStore(store, read_only=True) as opened:
+    with em.stores.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         whole = opened.pool_losses(sizes, sizes.variants[0])
     alone = em.PoolLosses(
@@ -23,12 +23,17 @@ def main(store="queries.db"):
     )
     teachers = whole.models // 2
     print(f"{'attack':<14}{'queries':>8}{'AUC':>8}{'proven':>8}")
-    for attack in (em.Lira(), em.LiraOffline(), em.Rmia(), em.RmiaOffline()):
+    for attack in (
+        em.attacks.Lira(),
+        em.attacks.LiraOffline(),
+        em.attacks.Rmia(),
+        em.attacks.RmiaOffline(),
+    ):
         for losses in (alone, whole):
-            points = em.most_leaking(losses, models=range(teachers), count=40)
-            scores = em.held_out_scores(losses, attack, teachers=teachers, points=points)
+            points = em.attacks.most_leaking(losses, models=range(teachers), count=40)
+            scores = em.attacks.held_out_scores(losses, attack, teachers=teachers, points=points)
             proven = em.prove(scores, delta=1e-5).at_least
-            area = auc(*em.cross_fitted_scores(losses, attack).pooled())
+            area = auc(*em.attacks.cross_fitted_scores(losses, attack).pooled())
             down = np.floor(100 * proven) / 100  # a lower bound is never rounded up
             print(f"{attack.name:<14}{losses.queries:>8}{area:>8.3f}{down:>8.2f}")
 

@@ -48,7 +48,7 @@ def audit(folder, before, after):
 def line(kind, comparison, scores):
     """Proven, shown and estimated epsilon, and the verdict on the claim."""
     proof = em.prove(scores, delta=DELTA, claim=CLAIM, error=ERROR)
-    posterior = em.estimate(scores, em.ProfileModel(delta=DELTA))
+    posterior = em.estimate(scores, em.CurveModel(delta=DELTA))
     verdict = em.judge(posterior, claim=CLAIM, error=ERROR)
     proven = np.floor(100 * proof.at_least) / 100  # a lower bound is never rounded up
     low, high = posterior.shown.quantile([0.05, 0.95])

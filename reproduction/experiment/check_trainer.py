@@ -26,27 +26,27 @@ PAIRS = (
 )
 
 
-def authors_bases(path: Path) -> list[em.ChallengeBase]:
+def authors_bases(path: Path) -> list[em.rows.ChallengeBase]:
     """The challenge bases of ``sample_info.json``."""
     bases = []
     for entry in json.loads(path.read_text(encoding="utf-8")):
         records = np.array(entry["dataset_indices"])
         place = entry["challenge_position"]
         bases.append(
-            em.ChallengeBase(dataset=np.delete(records, place), challenge=int(records[place]))
+            em.rows.ChallengeBase(dataset=np.delete(records, place), challenge=int(records[place]))
         )
     return bases
 
 
 def measure(
-    config: str, bases: Sequence[em.ChallengeBase], models: int, work: Path
+    config: str, bases: Sequence[em.rows.ChallengeBase], models: int, work: Path
 ) -> dict[str, em.Losses]:
     """Losses of our models on the given bases, by noise scale."""
-    ours = em.read_audit(HERE / f"{config}.toml").plan
+    ours = em.rows.read_audit(HERE / f"{config}.toml").plan
     plan = em.Plan(
         population=ours.population,
         algorithm=ours.algorithm,
-        design=em.MeasureMIAFast(replicates=models),
+        design=em.CrossFed(replicates=models),
         challenge_bases=bases,
         seed=2,
     )
@@ -74,8 +74,8 @@ def compare(theirs: em.Losses, ours: em.Losses) -> dict[str, Any]:
 
 def interval(losses: em.Losses) -> list[float]:
     """5, 50 and 95 % of epsilon from their losses, as table 1 does it from ours."""
-    counts = em.cross_feed(losses).counts(0.1)
-    model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
+    counts = em.rows.cross_feed(losses).counts(0.1)
+    model = em.CountModel(delta=1e-3, likelihood=em.likelihoods.CorrelatedNormal())
     posterior = em.estimate(counts, model)
     return [float(value) for value in posterior.quantile("epsilon", [0.05, 0.5, 0.95])]
 

@@ -47,7 +47,7 @@ def _interval(workshop: Workshop, config: dict[str, Any], challenges: int, stren
         false_negatives=[errors],
         trials_h1=challenges,
     )
-    model = em.AuditModel(delta=config["delta"], strength=em.Fixed(value=strength))
+    model = em.CountModel(delta=config["delta"], strength=em.priors.Fixed(value=strength))
     posterior = workshop.estimate(counts, model)
     low, high = posterior.credible_interval("epsilon", 0.9)
     return {"low": low, "median": posterior.median("epsilon"), "high": high}

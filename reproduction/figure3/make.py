@@ -20,7 +20,7 @@ POINTS = 301
 def make(workshop: Workshop) -> None:
     """Both scenarios in one figure."""
     config = workshop.config(__file__)
-    model = em.AuditModel(delta=config["delta"])
+    model = em.CountModel(delta=config["delta"])
     figure = new_figure(7.4, 4.9)
     rows: Any = figure.subplots(2, 3)
     numbers = {}
@@ -59,10 +59,10 @@ def _scenarios(config: dict[str, Any]) -> dict[str, em.AttackCounts]:
     }
 
 
-def _region(axes: Axes, posterior: em.Posterior) -> None:
+def _region(axes: Axes, posterior: em.engines.CountPosterior) -> None:
     """Darker where the region of the posterior surely reaches; the observed rates as dots."""
     ticks = (np.arange(POINTS) + 0.5) / POINTS
-    reached = em.region_probability(posterior, ticks[None, :], ticks[:, None])
+    reached = em.engines.region_probability(posterior, ticks[None, :], ticks[:, None])
     # The paper leaves out the mirror image above the line of guessing, where no attack should be.
     reached = np.where(ticks[None, :] + ticks[:, None] <= 1, reached, 0.0)
     axes.imshow(
@@ -84,7 +84,7 @@ def _region(axes: Axes, posterior: em.Posterior) -> None:
     axes.set_ylabel("false-negative rate", fontsize=8)
 
 
-def _density(axes: Axes, posterior: em.Posterior, parameter: str) -> None:
+def _density(axes: Axes, posterior: em.engines.CountPosterior, parameter: str) -> None:
     most = 1.0 if parameter == "strength" else 1.1 * float(posterior.quantile(parameter, 0.999))
     values = np.linspace(0, most, 500)[1:-1]
     heights = posterior.density(parameter, values)

@@ -19,7 +19,10 @@ NEAR_ZERO = 0.05
 SHOWN = 0.001
 """Probability from which that mode is reported."""
 
-STATISTICS: dict[str, em.Statistic] = {"loss": em.Loss(), "logit": em.Logit()}
+STATISTICS: dict[str, em.attacks.Statistic] = {
+    "loss": em.attacks.Loss(),
+    "logit": em.attacks.Logit(),
+}
 
 
 def make(workshop: Workshop) -> None:
@@ -93,7 +96,9 @@ def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
         "shown_low": shown_low,
         "shown_high": shown_high,
         "largest_auc": max(base.auc() for base in posterior.scores.bases),
-        "proved": em.best_base(em.ClopperPearson(), counts, audit.model.delta, 0.05),
+        "proved": em.baselines.best_base(
+            em.baselines.ClopperPearson(), counts, audit.model.delta, 0.05
+        ),
         "probability_alike": posterior.full_strength_probability,
         "family": likeliest.family,
         "mixing": likeliest.mixing,

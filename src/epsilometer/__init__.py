@@ -1,43 +1,35 @@
-"""Epsilometer: the privacy of a training algorithm, judged by attacks on it.
-
-From counts of false positives and false negatives of membership-inference attacks, the full Bayesian
-posterior of epsilon together with the strength of the attacks.  And before that: training the models
-that attacks need, and counting the errors of attacks on their losses.
+"""Epsilometer: how private is a training algorithm?  One call trains, attacks, estimates and judges.
 
 >>> import epsilometer as em
->>> counts = em.AttackCounts(
-...     false_positives=[40], trials_h0=100, false_negatives=[40], trials_h1=100
-... )
->>> posterior = em.estimate(counts, em.AuditModel(delta=0.01))
->>> low, high = posterior.credible_interval("epsilon", 0.9)
+>>> result = em.audit("audit.toml")  # doctest: +SKIP
 
-Names are imported on first use, so that importing the package is quick.
+or, with your own training and records,
+
+>>> result = em.audit(
+...     em.PyTorch(module=..., fit=...), population, delta=1e-5, claim=2.0, design=em.Pool(models=64)
+... )  # doctest: +SKIP
+>>> result.verdict, result.proof, result.posterior, result.next_step  # doctest: +SKIP
+>>> result.write("folder"), result.report("page.html")  # doctest: +SKIP
+
+With scores, losses or error counts at hand (a file, a data frame, arrays), the parts of that call:
+
+>>> scores = {"without": [0.1, 0.4, 0.2, 0.3], "with_point": [1.9, 1.1, 0.8, 1.2]}
+>>> posterior = em.estimate(scores, delta=1e-3)
+>>> low, high = posterior.credible_interval("epsilon", 0.9)
+>>> em.prove(scores, delta=1e-3).at_least >= 0
+True
+>>> em.judge(posterior, 2.0).label
+'INCONCLUSIVE'
+
+Priors, families, likelihoods, attacks, stores and other parts are in submodules (``em.priors``,
+``em.families``, ...).  Names are imported on first use, so that importing the package is quick.
 """
 
 from __future__ import annotations
 
-import ast
-from importlib import import_module
-from pathlib import Path
+from epsilometer._lazy import public_names
 
-
-def _names() -> tuple[dict[str, str], dict[str, str]]:
-    """Read ``__init__.pyi``: the module of every public name, and the new name of every renamed one."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    homes, renamed = {}, {}
-    for line in stub.body:
-        if isinstance(line, ast.ImportFrom):
-            homes.update({each.name: str(line.module) for each in line.names})
-        elif isinstance(line, ast.Assign):
-            old, new = line.targets[0], line.value
-            assert isinstance(old, ast.Name)
-            assert isinstance(new, ast.Name)
-            renamed[old.id] = new.id
-    return homes, renamed
-
-
-_HOMES, _RENAMED = _names()
-__all__ = sorted(_HOMES)  # noqa: PLE0605 (a list, if not a literal one)
+_read, __dir__, __all__ = public_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
@@ -45,20 +37,4 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("epsilometer")
-    if name in _RENAMED:
-        from warnings import warn
-
-        new = _RENAMED[name]
-        message = (
-            f"epsilometer.{name} is deprecated and will be removed in 0.3: use epsilometer.{new}."
-        )
-        warn(message, DeprecationWarning, stacklevel=2)
-        name = new
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'epsilometer' has no attribute {name!r}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+    return _read(name)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files
+from epsilometer._text import shortened, table_lines
 from epsilometer.errors import InputError
-from epsilometer.report.text import shortened, table_lines
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from epsilometer.audit.estimating import is_source
-from epsilometer.audit.inputs import source_of
-from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
-from epsilometer.report import comparison
+from epsilometer.report.text import comparison
+from epsilometer.estimating import is_source
+from epsilometer.inputs.recorded import PUBLISHED_MODEL, WHOLE_CURVE
+from epsilometer.inputs.sources import source_of
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.baselines.scores import CanaryScoreAuditor
-    from epsilometer.inference.posterior import Posterior
-    from epsilometer.inference.profile.posterior import ProfilePosterior
+    from epsilometer.engines.curve.posterior import CurvePosterior
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.scores import Scores
-    from epsilometer.report.comparison import Comparison
+    from epsilometer.posteriors.posterior import CountPosterior
+    from epsilometer.report.text.comparison import Comparison
 
     File = str | PathLike[str]
 
@@ -30,7 +30,7 @@ def compare_counts(
     *,
     delta: float,
     significance: float = 0.05,
-    posteriors: Sequence[tuple[str, Posterior]] = (),
+    posteriors: Sequence[tuple[str, CountPosterior]] = (),
 ) -> Comparison:
     """Compare every estimator from counts; each end errs with probability ``significance``.
 
@@ -49,7 +49,7 @@ def compare_scores(
     *,
     delta: float,
     significance: float = 0.05,
-    posteriors: Sequence[tuple[str, ProfilePosterior]] = (),
+    posteriors: Sequence[tuple[str, CurvePosterior]] = (),
     one_run: bool | None = None,
 ) -> Comparison:
     """Compare every estimator from scores; bounds err with probability ``significance``.

@@ -42,3 +42,7 @@ class TrainingError(EpsilometerError):
         self.traceback = traceback
         if traceback:
             self.add_note(traceback)
+
+
+class EpsilometerWarning(UserWarning):
+    """What the shell prints as a warning: something to know before a number is quoted."""

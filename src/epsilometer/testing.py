@@ -11,10 +11,10 @@ from epsilometer.errors import NotConvergedError
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
-    from epsilometer.inference.verdict import Thresholds, Verdict
+    from epsilometer.judgement.verdict import Thresholds, Verdict
+    from epsilometer.model.count_model import CountModel
     from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
-    from epsilometer.model.profile import ProfileModel
+    from epsilometer.model.curve_model import CurveModel
     from epsilometer.model.scores import Scores
 
 __all__ = ["InconclusiveWarning", "assert_private"]
@@ -29,7 +29,7 @@ def assert_private(
     *,
     epsilon: float,
     delta: float | None = None,
-    model: AuditModel | ProfileModel | None = None,
+    model: CountModel | CurveModel | None = None,
     thresholds: Thresholds | None = None,
     fail_on: Literal["proven", "fail", "inconclusive"] = "fail",
     error: float | None = None,
@@ -84,9 +84,9 @@ def assert_private(
     AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.5...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    from epsilometer.audit.estimating import result_for
-    from epsilometer.inference.verdict import FAIL_ON, Grounds, Outcome
-    from epsilometer.report import profile_summary, summary
+    from epsilometer.report.text import profile_summary, summary
+    from epsilometer.estimating import result_for
+    from epsilometer.judgement.verdict import FAIL_ON, Grounds, Outcome
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
     epsilon = _validate.non_negative("epsilon", epsilon)

@@ -44,7 +44,7 @@ def same(first: ErrorCurves, second: ErrorCurves) -> bool:
     )
 
 
-def attacked(names: list[str]) -> em.AttackResult:
+def attacked(names: list[str]) -> em.attacks.AttackResult:
     """A cross-fed attack on normal losses; bases have different numbers of models."""
     rng = np.random.default_rng(3)
     rows = [
@@ -55,7 +55,7 @@ def attacked(names: list[str]) -> em.AttackResult:
     ]
     base, hypothesis, replicate, loss = zip(*rows, strict=True)
     losses = em.Losses(challenge_base=base, hypothesis=hypothesis, replicate=replicate, loss=loss)
-    return em.cross_feed(losses)
+    return em.rows.cross_feed(losses)
 
 
 # --- round trips ------------------------------------------------------------------------------
@@ -65,11 +65,11 @@ def test_round_trip_of_a_measured_attack(tmp_path: Path) -> None:
     rng = np.random.default_rng(11)
     plan = em.Plan(
         population=em.Population(features=rng.standard_normal((40, 4))),
-        algorithm=em.ClippedMean(noise=0.05, records=20),
-        design=em.MeasureMIAFast(replicates=12),
+        algorithm=em.training.ClippedMean(noise=0.05, records=20),
+        design=em.CrossFed(replicates=12),
         challenge_bases=3,
         dataset_size=19,
-        adjacency=em.Include(),
+        adjacency=em.rows.Include(),
         seed=5,
     )
     curves = plan.design.attack(em.measure(plan).only).sweep()

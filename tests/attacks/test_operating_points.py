@@ -35,12 +35,12 @@ def result() -> AttackResult:
     return result_of(rng.random((4, 31)), rng.beta(0.5, 2.0, (4, 31)))
 
 
-def rules(result: AttackResult, *rates: float) -> list[em.OperatingPoint]:
-    return [em.OperatingPoint(result=result, target_alpha=rate) for rate in rates]
+def rules(result: AttackResult, *rates: float) -> list[em.attacks.OperatingPoint]:
+    return [em.attacks.OperatingPoint(result=result, target_alpha=rate) for rate in rates]
 
 
 def test_every_challenge_is_judged_once(result: AttackResult) -> None:
-    counts = em.split_counts(rules(result, 0.05, 0.1, 0.2))
+    counts = em.attacks.split_counts(rules(result, 0.05, 0.1, 0.2))
     assert len(counts) == 12
     assert counts.dependent
     assert [len(rows) for rows in counts.members] == [3, 3, 3, 3]
@@ -50,7 +50,7 @@ def test_every_challenge_is_judged_once(result: AttackResult) -> None:
 
 
 def test_an_operating_point_counts_its_share(result: AttackResult) -> None:
-    counts = em.split_counts(rules(result, 0.05, 0.2))
+    counts = em.attacks.split_counts(rules(result, 0.05, 0.2))
     for base in range(4):
         for number, rate in enumerate((0.05, 0.2)):
             row = 2 * base + number
@@ -63,7 +63,7 @@ def test_an_operating_point_counts_its_share(result: AttackResult) -> None:
 
 def test_challenges_without_a_p_value_were_never_made() -> None:
     p = np.array([[0.01, np.nan, 0.5, 0.02, np.nan, 0.9]])
-    counts = em.split_counts(rules(result_of(p, p), 0.1, 0.2))
+    counts = em.attacks.split_counts(rules(result_of(p, p), 0.1, 0.2))
     assert counts.trials_h0.tolist() == [2, 2]
     assert counts.false_positives.tolist() == [1, 1]  # of .01, .5 and of .02, .9
 
@@ -73,18 +73,20 @@ def test_a_value_that_one_statistic_lacks_does_not_move_the_others() -> None:
     holed = p.copy()
     holed[0, 2] = np.nan
     both = [
-        em.OperatingPoint(result=result_of(p, p), target_alpha=0.5),
-        em.OperatingPoint(result=result_of(holed, holed, statistic="logit"), target_alpha=0.5),
+        em.attacks.OperatingPoint(result=result_of(p, p), target_alpha=0.5),
+        em.attacks.OperatingPoint(
+            result=result_of(holed, holed, statistic="logit"), target_alpha=0.5
+        ),
     ]
-    counts = em.split_counts(both)
+    counts = em.attacks.split_counts(both)
     # The third challenge does not belong to the second operating point, so that one loses none.
     assert counts.trials_h0.tolist() == [6, 6]
-    assert em.split_counts(both[::-1]).trials_h0.tolist() == [5, 6]
+    assert em.attacks.split_counts(both[::-1]).trials_h0.tolist() == [5, 6]
 
 
 def test_a_rule_without_challenges_has_no_row() -> None:
     p = np.array([[0.01, 0.5]])
-    assert len(em.split_counts(rules(result_of(p, p), 0.1, 0.2, 0.3))) == 2
+    assert len(em.attacks.split_counts(rules(result_of(p, p), 0.1, 0.2, 0.3))) == 2
 
 
 def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
@@ -96,7 +98,7 @@ def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
         one = result_of(p, p)
         counts = [one.counts(rate).false_positives[0] / rate for rate in (0.3, 0.31)]
         shared.append(counts)
-        apart = em.split_counts(rules(one, 0.3, 0.31))
+        apart = em.attacks.split_counts(rules(one, 0.3, 0.31))
         dealt.append(apart.false_positives)
     together, apart_then = (np.asarray(np.corrcoef(np.array(x).T)) for x in (shared, dealt))
     assert together[0, 1] > 0.9
@@ -111,6 +113,6 @@ def test_wrong_rules_are_refused(result: AttackResult) -> None:
         (rules(result, 0.1) + rules(other, 0.2), "the same challenge bases"),
     ):
         with pytest.raises(InputError, match=said):
-            em.split_counts(wrong)
+            em.attacks.split_counts(wrong)
     with pytest.raises(InputError, match="target_alpha"):
-        em.OperatingPoint(result=result, target_alpha=1.0)
+        em.attacks.OperatingPoint(result=result, target_alpha=1.0)

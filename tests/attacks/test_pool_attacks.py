@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks import rmia as rmia_module
 from epsilometer.attacks.lira import Lira, LiraOffline
-from epsilometer.attacks.own_losses import PopulationAttack
 from epsilometer.attacks.pool_attacks import (
     POOL_ATTACKS,
     cross_fitted_scores,
@@ -24,6 +23,7 @@ from epsilometer.attacks.pool_attacks import (
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.quantile import QuantileAttack, Ridge
 from epsilometer.attacks.rmia import Rmia, RmiaOffline
+from epsilometer.attacks.single_loss import PopulationAttack
 from epsilometer.errors import InputError
 from tests.attacks.pool_oracles import auc, lira, log_odds, pool, rmia
 

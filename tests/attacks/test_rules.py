@@ -19,8 +19,8 @@ from epsilometer.attacks.rules import (
     PooledVariance,
     Threshold,
 )
-from epsilometer.attacks.shadows import CrossFed, Shadows
-from epsilometer.measurement.designs import MeasureMIAFast, cross_feed
+from epsilometer.attacks.shadows import CrossFedScores, Shadows
+from epsilometer.measurement.designs import CrossFed, cross_feed
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -59,8 +59,8 @@ def scores(*, holes: bool = False) -> tuple[FloatArray, FloatArray]:
 
 def cross_fed(attack: Attack, h0: FloatArray, h1: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (
-        attack.learn(CrossFed(h0), Shadows(h1))(h0),
-        attack.learn(Shadows(h0), CrossFed(h1))(h1),
+        attack.learn(CrossFedScores(h0), Shadows(h1))(h0),
+        attack.learn(Shadows(h0), CrossFedScores(h1))(h1),
     )
 
 
@@ -236,7 +236,7 @@ def test_scores_too_far_for_their_units(attack: Attack) -> None:
 def test_one_sided_attacks_need_no_shadows_under_h1(attack: Attack, models: int) -> None:
     """One model under H1 is a challenge without a shadow; models under H1 do not affect H0."""
     h0, h1 = scores()
-    found = MeasureMIAFast(replicates=12).attack(_losses(h0, h1[:, :models]), attack)
+    found = CrossFed(replicates=12).attack(_losses(h0, h1[:, :models]), attack)
     whole = cross_feed(_losses(h0, h1), attack)
     assert (found.names, found.left_out) == (whole.names, ())
     np.testing.assert_array_equal(found.p_values_h0, whole.p_values_h0)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from epsilometer.attacks.shadows import LOST, CrossFed, Shadows, moments
+from epsilometer.attacks.shadows import LOST, CrossFedScores, Shadows, moments
 
 FloatArray = NDArray[np.float64]
 NAN = float("nan")
@@ -51,7 +51,7 @@ def slow(values: ArrayLike) -> tuple[int, float, float]:
 
 def check_leave_one_out(scores: FloatArray) -> None:
     """Every challenge compared with np.delete and a loop."""
-    found = CrossFed(scores).moments()
+    found = CrossFedScores(scores).moments()
     for base, model in np.ndindex(*scores.shape):
         count, mean, deviation = slow(np.delete(scores[base], model))
         if np.isnan(scores[base, model]):
@@ -147,14 +147,14 @@ def test_leave_one_out(models: int, scale: float) -> None:
 
 
 def test_leave_one_out_with_two_models_is_the_other_one() -> None:
-    found = CrossFed(np.array([[1.0, 5.0]])).moments()
+    found = CrossFedScores(np.array([[1.0, 5.0]])).moments()
     assert found.count.tolist() == [[1.0, 1.0]]
     assert found.mean.tolist() == [[5.0, 1.0]]
     assert np.isnan(found.deviation).all()
 
 
 def test_leave_one_out_with_three_models() -> None:
-    found = CrossFed(np.array([[1.0, 2.0, 6.0]])).moments()
+    found = CrossFedScores(np.array([[1.0, 2.0, 6.0]])).moments()
     assert found.mean[0] == pytest.approx([4.0, 3.5, 1.5], rel=4 * EPS)
     assert found.deviation[0] == pytest.approx(np.sqrt([8.0, 12.5, 0.5]), rel=100 * EPS)
 
@@ -170,7 +170,7 @@ def test_leave_one_out_with_padding_and_holes() -> None:
 
 
 def test_no_models_at_all() -> None:
-    found = CrossFed(np.empty((2, 0))).moments()
+    found = CrossFedScores(np.empty((2, 0))).moments()
     assert found.mean.shape == found.deviation.shape == (2, 0)
 
 
@@ -187,7 +187,7 @@ def test_one_outlier_dominates(size: float, models: int) -> None:
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8 + 0.1])
 @pytest.mark.parametrize("models", [2, 3, 10])
 def test_equal_scores(value: float, models: int) -> None:
-    found = CrossFed(np.full((1, models), value)).moments()
+    found = CrossFedScores(np.full((1, models), value)).moments()
     assert (found.mean == value).all()
     if models > 2:
         assert (found.deviation == 0).all()
@@ -200,7 +200,7 @@ def test_all_but_one_are_equal(value: float, other: float, models: int) -> None:
     """Without the one that differs there is no spread: exactly 0, and exactly that mean."""
     scores = np.full((1, models), value)
     scores[0, 1] = other
-    found = CrossFed(scores).moments()
+    found = CrossFedScores(scores).moments()
     assert found.deviation[0, 1] == 0
     assert found.mean[0, 1] == value
     assert (np.delete(found.deviation[0], 1) > 0).all()
@@ -210,7 +210,7 @@ def test_all_but_one_are_equal(value: float, other: float, models: int) -> None:
 def test_all_but_one_are_equal_and_that_one_nearly(value: float) -> None:
     """Algorithms without randomness still differ in the last bits of their losses."""
     for other in (np.nextafter(value, np.inf), value + 2 * np.spacing(abs(value))):
-        found = CrossFed(np.array([[value, other, value]])).moments()
+        found = CrossFedScores(np.array([[value, other, value]])).moments()
         assert found.deviation[0, 1] == 0
         assert found.mean[0, 1] == value
         check_leave_one_out(np.array([[value, other, value], [other, value, value]]))
@@ -226,7 +226,7 @@ OFFSETS = [
 @pytest.mark.parametrize(("offset", "spread", "models"), OFFSETS)
 def test_huge_offset_costs_no_digit(offset: float, spread: float, models: int) -> None:
     scores = offset + spread * rows(models, 4, models)
-    found = CrossFed(scores).moments()
+    found = CrossFedScores(scores).moments()
     for base, model in np.ndindex(*scores.shape):
         _, mean, deviation = slow(np.delete(scores[base], model))
         # Both means are rounded to half a unit in the last place.
@@ -245,7 +245,7 @@ def test_huge_offset_costs_no_digit(offset: float, spread: float, models: int) -
 )
 def test_leave_one_out_of_anything(values: list[float]) -> None:
     scores = np.array([values])
-    found = CrossFed(scores).moments()
+    found = CrossFedScores(scores).moments()
     for model in np.flatnonzero(~np.isnan(scores[0])):
         count, mean, deviation = slow(np.delete(scores[0], model))
         assert found.count[0, model] == count
@@ -278,7 +278,7 @@ def slow_pooled(table: list[FloatArray]) -> float:
 
 
 def check_pooled(scores: FloatArray) -> None:
-    found = CrossFed(scores).pooled_deviation()
+    found = CrossFedScores(scores).pooled_deviation()
     for base, model in np.ndindex(*scores.shape):
         if np.isnan(scores[base, model]):
             continue
@@ -320,7 +320,7 @@ def test_pooled_deviation_with_an_outlier(size: float) -> None:
 
 
 def test_pooled_deviation_of_equal_scores_is_zero() -> None:
-    assert (CrossFed(np.array([[0.1] * 4, [1 / 3] * 4])).pooled_deviation() == 0).all()
+    assert (CrossFedScores(np.array([[0.1] * 4, [1 / 3] * 4])).pooled_deviation() == 0).all()
 
 
 def test_pooled_deviation_of_shared_shadows() -> None:
@@ -354,7 +354,7 @@ TIED = st.lists(st.sampled_from([0.0, 1.0, 2.0, 2.5, -0.0, NAN]), min_size=1, ma
 @settings(derandomize=True, deadline=None)
 @given(TIED)
 def test_count_at_least_cross_fed(values: list[float]) -> None:
-    found = CrossFed(np.array([values])).count_at_least(np.array([values]))
+    found = CrossFedScores(np.array([values])).count_at_least(np.array([values]))
     for model, score in enumerate(values):
         if not math.isnan(score):
             others = values[:model] + values[model + 1 :]
@@ -383,6 +383,6 @@ def test_count_at_least_does_not_mix_bases() -> None:
 def test_moments_are_those_of_all_others(models: int) -> None:
     scores = rows(14, 2, models)
     others = np.stack([np.delete(scores, model, axis=1) for model in range(models)], axis=1)
-    direct, closed = moments(others), CrossFed(scores).moments()
+    direct, closed = moments(others), CrossFedScores(scores).moments()
     assert closed.mean == pytest.approx(direct.mean, rel=0, abs=1e-13)
     assert closed.deviation == pytest.approx(direct.deviation, rel=RELATIVE)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from epsilometer.baselines.estimator import CountEstimator, Kind, check_positive_delta
 from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.guesses import OneRun, OneRunFdp
+from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
 from epsilometer.baselines.intervals import ClopperPearson, Jeffreys
 from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
@@ -33,11 +33,11 @@ ALL: dict[str, CountEstimator] = {
     "bailey": Bailey(),
     "inverse-sinh": InverseSinh(),
     "gaussian": GaussianRates(),
-    "one-run": OneRun(),
-    "one-run-all": OneRun(all_trials=True),
-    "one-run-fdp": OneRunFdp(),
-    "one-run-fdp-all": OneRunFdp(all_trials=True),
-    "one-run-gdp": OneRunFdp(family=GaussianDP()),
+    "one-run": OneRunBound(),
+    "one-run-all": OneRunBound(all_trials=True),
+    "one-run-fdp": OneRunFdpBound(),
+    "one-run-fdp-all": OneRunFdpBound(all_trials=True),
+    "one-run-gdp": OneRunFdpBound(family=GaussianDP()),
 }
 # Exchanging the hypotheses changes nothing; the others use one direction only.
 EXCHANGEABLE = [

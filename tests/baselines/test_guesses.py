@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from epsilometer.baselines.guesses import OneRun, OneRunFdp
+from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
 from epsilometer.baselines.one_run import epsilon_one_run
 from epsilometer.baselines.one_run_fdp import GaussianDP, epsilon_one_run_fdp
 from epsilometer.errors import InputError
@@ -17,36 +17,38 @@ COUNTS = confusion(tp=90, fn=410, fp=10, tn=490)
 
 def test_members_only() -> None:
     # 100 guesses, 90 of them right, among 1,000 canaries.
-    assert OneRun().lower(COUNTS, 1e-5)[0] == float(epsilon_one_run(1000, 100, 90, 1e-5))
-    assert OneRunFdp().lower(COUNTS, 1e-5)[0] == float(epsilon_one_run_fdp(1000, 100, 90, 1e-5))
+    assert OneRunBound().lower(COUNTS, 1e-5)[0] == float(epsilon_one_run(1000, 100, 90, 1e-5))
+    assert OneRunFdpBound().lower(COUNTS, 1e-5)[0] == float(
+        epsilon_one_run_fdp(1000, 100, 90, 1e-5)
+    )
 
 
 def test_every_trial_a_guess() -> None:
-    assert OneRun(all_trials=True).lower(COUNTS, 1e-5)[0] == float(
+    assert OneRunBound(all_trials=True).lower(COUNTS, 1e-5)[0] == float(
         epsilon_one_run(1000, 1000, 580, 1e-5)
     )
-    assert OneRunFdp(all_trials=True).lower(COUNTS, 1e-5)[0] == float(
+    assert OneRunFdpBound(all_trials=True).lower(COUNTS, 1e-5)[0] == float(
         epsilon_one_run_fdp(1000, 1000, 580, 1e-5)
     )
 
 
 def test_family() -> None:
-    bound = OneRunFdp(family=GaussianDP()).lower(COUNTS, 1e-5)[0]
+    bound = OneRunFdpBound(family=GaussianDP()).lower(COUNTS, 1e-5)[0]
     assert bound == float(epsilon_one_run_fdp(1000, 100, 90, 1e-5, family=GaussianDP()))
-    assert bound > OneRunFdp().lower(COUNTS, 1e-5)[0]
+    assert bound > OneRunFdpBound().lower(COUNTS, 1e-5)[0]
     with pytest.raises(InputError, match="GaussianDP"):
-        OneRunFdp(family=GaussianDP()).lower(COUNTS, 0.0)
+        OneRunFdpBound(family=GaussianDP()).lower(COUNTS, 0.0)
 
 
-@pytest.mark.parametrize("estimator", [OneRun(), OneRunFdp()], ids=lambda e: e.label)
-def test_interval_has_a_lower_end_only(estimator: OneRun | OneRunFdp) -> None:
+@pytest.mark.parametrize("estimator", [OneRunBound(), OneRunFdpBound()], ids=lambda e: e.label)
+def test_interval_has_a_lower_end_only(estimator: OneRunBound | OneRunFdpBound) -> None:
     low, high = estimator.interval(COUNTS, 1e-5, significance=0.1)
     assert low[0] == estimator.lower(COUNTS, 1e-5, significance=0.05)[0]
     assert high[0] == math.inf
 
 
-@pytest.mark.parametrize("estimator", [OneRun(), OneRunFdp()], ids=lambda e: e.label)
-def test_counts_at_the_ends(estimator: OneRun | OneRunFdp) -> None:
+@pytest.mark.parametrize("estimator", [OneRunBound(), OneRunFdpBound()], ids=lambda e: e.label)
+def test_counts_at_the_ends(estimator: OneRunBound | OneRunFdpBound) -> None:
     assert estimator.lower(base(0, 50, 50, 50), 1e-5)[0] == 0.0  # no guess at all
     assert estimator.lower(base(50, 50, 0, 50), 1e-5)[0] == 0.0  # every guess, half of them right
     assert estimator.lower(base(0, 50, 0, 50), 1e-5)[0] > 2  # all right

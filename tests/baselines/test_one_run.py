@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binom, binomtest
 
-from epsilometer.baselines.guesses import OneRun
+from epsilometer.baselines.guesses import OneRunBound
 from epsilometer.baselines.one_run import (
     check_fair_coin,
     epsilon_one_run,
@@ -213,6 +213,6 @@ def test_uneven_groups_get_no_bound_from_one_run() -> None:
         false_negatives=[500, 20],
         trials_h1=[1000, 100],
     )
-    low = OneRun().lower(uneven, 1e-5)
+    low = OneRunBound().lower(uneven, 1e-5)
     assert low[0] == 0.0
-    assert low[1] == OneRun().lower(oracles.base(50, 100, 20, 100), 1e-5)[0] > 0
+    assert low[1] == OneRunBound().lower(oracles.base(50, 100, 20, 100), 1e-5)[0] > 0

@@ -14,7 +14,7 @@ import pytest
 
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.guesses import OneRun, OneRunFdp
+from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
 from epsilometer.baselines.intervals import ClopperPearson, Jeffreys
 from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
@@ -40,13 +40,13 @@ RATIOS: dict[str, CountEstimator] = {
     "inverse-sinh": InverseSinh(),
 }
 ONE_RUN: dict[str, CountEstimator] = {
-    "one-run": OneRun(),
-    "one-run-all": OneRun(all_trials=True),
-    "one-run-fdp": OneRunFdp(),
+    "one-run": OneRunBound(),
+    "one-run-all": OneRunBound(all_trials=True),
+    "one-run-fdp": OneRunFdpBound(),
 }
 GDP: dict[str, CountEstimator] = {
     "gaussian": GaussianRates(),
-    "one-run-gdp": OneRunFdp(family=GaussianDP()),
+    "one-run-gdp": OneRunFdpBound(family=GaussianDP()),
 }
 
 

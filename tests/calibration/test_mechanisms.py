@@ -13,8 +13,8 @@ from scipy.stats import laplace, norm
 from epsilometer.baselines.gaussian import separation
 from epsilometer.calibration.attacks import draw_counts, draw_scores
 from epsilometer.calibration.mechanisms import (
-    Gaussian,
-    Laplace,
+    GaussianMechanism,
+    LaplaceMechanism,
     Mechanism,
     Null,
     RandomisedResponse,
@@ -24,9 +24,9 @@ from epsilometer.errors import InputError
 
 ALL: list[Mechanism] = [
     Null(),
-    Laplace(1.0),
-    Laplace(3.0),
-    Gaussian(1.0),
+    LaplaceMechanism(1.0),
+    LaplaceMechanism(3.0),
+    GaussianMechanism(1.0),
     RandomisedResponse(1.0),
     SubsampledGaussian(2.0, 0.2),
 ]
@@ -39,10 +39,10 @@ def hockey_stick(mechanism: Mechanism, epsilon: float) -> float:
     if isinstance(mechanism, RandomisedResponse):
         true = math.exp(mechanism.pure_epsilon) / (1 + math.exp(mechanism.pure_epsilon))
         return max(0.0, true - grow * (1 - true))
-    if isinstance(mechanism, Laplace):
+    if isinstance(mechanism, LaplaceMechanism):
         densities = [laplace(0).pdf, laplace(mechanism.pure_epsilon).pdf]
         kinks = [0.0, mechanism.pure_epsilon]
-    elif isinstance(mechanism, Gaussian):
+    elif isinstance(mechanism, GaussianMechanism):
         densities, kinks = [norm(0).pdf, norm(mechanism.mu).pdf], []
     else:
         assert isinstance(mechanism, SubsampledGaussian)
@@ -104,7 +104,7 @@ def test_no_point_of_the_curve_needs_more_than_is_claimed(mechanism: Mechanism) 
 
 
 def test_pure_epsilon_bounds_every_ratio() -> None:
-    for mechanism in (Laplace(1.0), RandomisedResponse(1.0)):
+    for mechanism in (LaplaceMechanism(1.0), RandomisedResponse(1.0)):
         alpha = np.linspace(1e-6, 0.5, 5001)
         ratio = (1 - mechanism.least_beta(alpha)) / alpha
         assert ratio.max() == pytest.approx(math.e, rel=1e-6)
@@ -115,12 +115,14 @@ def test_power_moves_rates_towards_guessing() -> None:
     rng = np.random.default_rng(5)
     shape = (4000, 1)
     for power in (0.0, 0.5, 1.0):
-        x, y = draw_counts(Laplace(1.0), 0.1, power=power, trials=100, shape=shape, rng=rng)
+        x, y = draw_counts(
+            LaplaceMechanism(1.0), 0.1, power=power, trials=100, shape=shape, rng=rng
+        )
         best = 1 - math.e * 0.1
         expected = power * best + (1 - power) * 0.9
         assert x.mean() / 100 == pytest.approx(0.1, abs=5 * 0.3 / np.sqrt(400_000))
         assert y.mean() / 100 == pytest.approx(expected, abs=5 * 0.5 / np.sqrt(400_000))
-    members, others = draw_scores(Gaussian(3.0), power=0.5, canaries=40_000, rng=rng)
+    members, others = draw_scores(GaussianMechanism(3.0), power=0.5, canaries=40_000, rng=rng)
     assert len(members) + len(others) == 40_000
     assert abs(len(members) - 20_000) < 5 * 100
     assert members.mean() == pytest.approx(1.5, abs=0.08)
@@ -145,8 +147,8 @@ def test_any_rate_is_any() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Laplace(0.0), "expected pure_epsilon > 0"),
-        (lambda: Gaussian(-1.0), "expected mu > 0"),
+        (lambda: LaplaceMechanism(0.0), "expected pure_epsilon > 0"),
+        (lambda: GaussianMechanism(-1.0), "expected mu > 0"),
         (lambda: RandomisedResponse(float("nan")), "expected a finite pure_epsilon"),
         (lambda: SubsampledGaussian(1.0, 1.0), "expected 0 < rate < 1"),
         (lambda: drawn_at(0.0), "expected 0 < rate < 1"),

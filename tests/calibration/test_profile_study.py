@@ -20,8 +20,8 @@ from epsilometer.calibration import plan as plans
 from epsilometer.calibration import study as module
 from epsilometer.calibration.attacks import draw_bases
 from epsilometer.calibration.mechanisms import (
-    Gaussian,
-    Laplace,
+    GaussianMechanism,
+    LaplaceMechanism,
     Mechanism,
     Null,
     RandomisedResponse,
@@ -55,11 +55,11 @@ from epsilometer.calibration.whole_curve import (
     probability_under_plain_prior,
 )
 from epsilometer.cli.main import run
+from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
-from epsilometer.inference.profile.engine import ProfileSettings
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import FAMILIES
 from epsilometer.model.mixtures import FreeMixing, KnownMixing, Mixing, NoMixing
-from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength, FreeStrengths
 from epsilometer.report.figures.calibration import draw_profile_calibration
@@ -67,10 +67,12 @@ from epsilometer.report.figures.calibration import draw_profile_calibration
 SMALL = StudyPlan(
     cells=(
         ProfileCell(mechanism=Null(), bases=2, models=10, runs=11),
-        ProfileCell(mechanism=Gaussian(1.0), strengths=(1.0, 1.0), bases=2, models=20, runs=2),
+        ProfileCell(
+            mechanism=GaussianMechanism(1.0), strengths=(1.0, 1.0), bases=2, models=20, runs=2
+        ),
         ProfileCell(mechanism=SubsampledGaussian(2.0, 0.2), bases=1, models=30, mixing=0.2, runs=3),
-        ProfileCell(mechanism=Laplace(1.0), power=0.5, bases=1, models=20, runs=2),
-        ProfileCell(mechanism=Laplace(1.0), bases=2, models=20, family="gaussian", runs=2),
+        ProfileCell(mechanism=LaplaceMechanism(1.0), power=0.5, bases=1, models=20, runs=2),
+        ProfileCell(mechanism=LaplaceMechanism(1.0), bases=2, models=20, family="gaussian", runs=2),
     )
 )
 
@@ -100,9 +102,9 @@ def row(**values: Any) -> ProfileRow:
     ("mechanism", "power", "below"),
     [
         (Null(), 1.0, 0.5),
-        (Gaussian(1.0), 1.0, 1 - 0.15866),
-        (Gaussian(1.0), 0.5, 0.5 * (1 - 0.15866) + 0.25),
-        (Laplace(2.0), 0.5, 0.5 * (1 - 0.5 * np.exp(-2.0)) + 0.25),
+        (GaussianMechanism(1.0), 1.0, 1 - 0.15866),
+        (GaussianMechanism(1.0), 0.5, 0.5 * (1 - 0.15866) + 0.25),
+        (LaplaceMechanism(2.0), 0.5, 0.5 * (1 - 0.5 * np.exp(-2.0)) + 0.25),
         (RandomisedResponse(1.0), 0.5, 0.5),
         (SubsampledGaussian(1.0, 0.2), 1.0, 0.2 * (1 - 0.15866) + 0.8 * 0.5),
     ],
@@ -128,14 +130,16 @@ def test_strengths_scale_the_shift_base_by_base() -> None:
     """Mean shifts are mu s_i: for Beta(5, 2), mean 5/7 and variance 10 / (49 x 8)."""
     rng = np.random.default_rng(2)
     scores = draw_bases(
-        Gaussian(1.5), power=1.0, strengths=(5.0, 2.0), bases=400, models=400, rng=rng
+        GaussianMechanism(1.5), power=1.0, strengths=(5.0, 2.0), bases=400, models=400, rng=rng
     )
     shift = np.array([x[1].mean() - x[0].mean() for x in (b.by_hypothesis for b in scores.bases)])
     noise = 2 / 400
     assert shift.mean() == pytest.approx(1.5 * 5 / 7, abs=5 * shift.std() / 20)
     assert shift.var() - noise == pytest.approx(1.5**2 * 10 / (49 * 8), rel=0.4)
     with pytest.raises(InputError, match="expected a Gaussian mechanism with strengths"):
-        draw_bases(Laplace(1.0), power=1.0, strengths=(1.0, 1.0), bases=1, models=9, rng=rng)
+        draw_bases(
+            LaplaceMechanism(1.0), power=1.0, strengths=(1.0, 1.0), bases=1, models=9, rng=rng
+        )
 
 
 # --- how it is run ----------------------------------------------------------------------------
@@ -309,9 +313,9 @@ def test_the_model_has_the_settings_of_the_cell(mixing: str | float, assumed: Mi
     scores = draw_bases(
         mechanism, power=1.0, strengths=None, bases=2, models=40, rng=np.random.default_rng(1)
     )
-    model = ProfileModel(delta=1e-5, mixing=assumed)
+    model = CurveModel(delta=1e-5, mixing=assumed)
     expected = (
-        ProfileSettings().estimate_quickly(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+        CurveSettings().estimate_quickly(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
     )
     sums = [found.sum_low, found.sum_median, found.sum_high]
     assert sums == pytest.approx(expected, abs=1e-6)
@@ -322,7 +326,9 @@ def test_the_model_has_the_settings_of_the_cell(mixing: str | float, assumed: Mi
 
 def draws_of_two() -> Scores:
     rng = np.random.default_rng(8)
-    return draw_bases(Gaussian(0.7), power=1.0, strengths=None, bases=2, models=60, rng=rng)
+    return draw_bases(
+        GaussianMechanism(0.7), power=1.0, strengths=None, bases=2, models=60, rng=rng
+    )
 
 
 def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
@@ -330,12 +336,12 @@ def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
     scores, value = draws_of_two(), 1.6
     told: dict[str, Any] = {"delta": 1e-5, "mixing": NoMixing(), "strength": FixedStrength()}
     single = [
-        ProfileSettings().estimate_quickly(scores, ProfileModel(families=(each,), **told))
+        CurveSettings().estimate_quickly(scores, CurveModel(families=(each,), **told))
         for each in FAMILIES.values()
     ]
     evidence = np.exp([each.log_evidence for each in single])
     below = np.array([1 - each.probability_above("epsilon", value) for each in single])
-    together = ProfileSettings().estimate_quickly(scores, ProfileModel(**told))
+    together = CurveSettings().estimate_quickly(scores, CurveModel(**told))
     found = probability_under_plain_prior(together.solution, value)
     # Grids have other steps for all families together than for each of them.
     assert found == pytest.approx(evidence @ below / evidence.sum(), abs=2e-3)
@@ -349,10 +355,10 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
     scores = draws_of_two()
     found = [
         probability_under_plain_prior(
-            ProfileSettings()
+            CurveSettings()
             .estimate_quickly(
                 scores,
-                ProfileModel(delta=1e-5, strength=FreeStrengths(alike=alike), no_leak=no_leak),
+                CurveModel(delta=1e-5, strength=FreeStrengths(alike=alike), no_leak=no_leak),
             )
             .solution,
             1.3,

@@ -20,7 +20,7 @@ from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import Kind
 from epsilometer.calibration import study as module
 from epsilometer.calibration.controls import CONTROLS
-from epsilometer.calibration.mechanisms import Laplace, Null
+from epsilometer.calibration.mechanisms import LaplaceMechanism, Null
 from epsilometer.calibration.plan import (
     CountsCell,
     ModelCell,
@@ -49,7 +49,7 @@ SMALL = StudyPlan(
     cells=(
         ModelCell(likelihood="binomial", bases=2, trials=50, runs=3),
         CountsCell(
-            mechanism=Laplace(1.0),
+            mechanism=LaplaceMechanism(1.0),
             rate=0.1,
             power=1.0,
             trials=50,
@@ -65,7 +65,7 @@ SMALL = StudyPlan(
 def nominal_plan(runs: int, score_runs: int) -> StudyPlan:
     """Null and Laplace, attacked so well that exact bounds have no slack but their own."""
     cells: list[CountsCell | ScoresCell] = []
-    for mechanism in (Null(), Laplace(1.0)):
+    for mechanism in (Null(), LaplaceMechanism(1.0)):
         cells += [
             CountsCell(
                 mechanism=mechanism,
@@ -243,7 +243,7 @@ def test_plans_are_distinguished_and_have_their_documented_contents() -> None:
     assert {(c.likelihood, c.bases) for c in full if isinstance(c, ModelCell)} == {
         (likelihood, n) for likelihood in ("binomial", "correlated") for n in (1, 5, 20)
     }
-    for mechanism in (Null(), Laplace(1.0)):
+    for mechanism in (Null(), LaplaceMechanism(1.0)):
         own = [c for c in full if not isinstance(c, ModelCell) and c.mechanism == mechanism]
         assert any(isinstance(c, ScoresCell) and c.runs >= 10_000 for c in own)
         assert any(isinstance(c, CountsCell) and c.runs >= 10_000 for c in own)

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from epsilometer.calibration.mechanisms import Gaussian, Null, RandomisedResponse
+from epsilometer.calibration.mechanisms import GaussianMechanism, Null, RandomisedResponse
 from epsilometer.calibration.plan import (
     StudyPlan,
     proof_plan,
@@ -95,7 +95,7 @@ def test_more_models_prove_more() -> None:
 def test_the_fixed_threshold_aims_at_its_rate() -> None:
     rng = np.random.default_rng(1)
     scores = Scores(without=[rng.normal(size=5000)], with_point=[rng.normal(size=5000) + 1])
-    ((without, with_point),) = called(scores, Gaussian(1.0))
+    ((without, with_point),) = called(scores, GaussianMechanism(1.0))
     assert abs(without.mean() - 0.1) < 0.02
     assert abs(with_point.mean() - 0.39) < 0.03
     bits = Scores(without=[np.array([0.0, 0, 0, 1])], with_point=[np.array([0.0, 1, 1, 1])])

@@ -37,7 +37,7 @@ def test_json_holds_the_counts(file: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["attack", str(file), "--target-alpha", "0.2", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    expected = em.cross_feed(em.Losses.read(file)).counts(0.2)
+    expected = em.rows.cross_feed(em.Losses.read(file)).counts(0.2)
     assert err == ""
     assert found["target_alpha"] == 0.2
     assert found["statistic"] == "loss"
@@ -62,7 +62,7 @@ def test_written_counts_read_back(
 ) -> None:
     target = tmp_path / f"counts.{ending}"
     assert run(["attack", str(file), "--output", str(target)]) == 0
-    expected = em.cross_feed(em.Losses.read(file)).counts(0.1)
+    expected = em.rows.cross_feed(em.Losses.read(file)).counts(0.1)
     counts = em.AttackCounts.read(target)
     assert counts.names == expected.names
     assert counts.false_negatives.tolist() == expected.false_negatives.tolist()
@@ -94,7 +94,7 @@ def test_curves_are_the_sweep(
     assert run(["attack", str(file), "--curves", str(path)]) == 0
     with path.open(newline="") as opened:
         rows = list(csv.DictReader(opened))
-    sweep = em.cross_feed(em.Losses.read(file)).sweep()
+    sweep = em.rows.cross_feed(em.Losses.read(file)).sweep()
     assert len(rows) == 99 * 2
     assert [int(row["false_positives"]) for row in rows] == sweep.false_positives.ravel().tolist()
     assert [int(row["false_negatives"]) for row in rows] == sweep.false_negatives.ravel().tolist()
@@ -115,8 +115,8 @@ def test_a_function_of_ones_own(
     arguments = ["attack", str(file), "--statistic", "own_statistic_module:root", "--json"]
     assert run(arguments) == 0
     found = json.loads(capsys.readouterr().out)
-    own = em.CustomStatistic(function=lambda x: -(abs(x) ** 0.5))
-    expected = em.cross_feed(em.Losses.read(file), statistic=own).counts(0.1)
+    own = em.attacks.CustomStatistic(function=lambda x: -(abs(x) ** 0.5))
+    expected = em.rows.cross_feed(em.Losses.read(file), statistic=own).counts(0.1)
     assert [b["false_positives"] for b in found["bases"]] == expected.false_positives.tolist()
 
 

@@ -74,15 +74,15 @@ def test_trains_then_reuses(config: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_equals_the_python_calls(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = audit_json(config, capsys)
     plan = em.Plan(
-        population=em.load_population("directions"),
-        algorithm=em.ClippedMean(noise=0.02, records=20),
-        design=em.MeasureMIAFast(replicates=12),
+        population=em.datasets.load_population("directions"),
+        algorithm=em.training.ClippedMean(noise=0.02, records=20),
+        design=em.CrossFed(replicates=12),
         challenge_bases=3,
         dataset_size=20,
         seed=1,
     )
     counts = plan.design.attack(em.measure(plan).only).counts(0.1)
-    model = em.AuditModel(delta=0.1, likelihood=em.CorrelatedCells())
+    model = em.CountModel(delta=0.1, likelihood=em.likelihoods.CorrelatedCells())
     posterior = em.estimate(counts, model)
     assert found["epsilon"]["interval"] == list(posterior.credible_interval("epsilon", 0.9))
     assert found["plan"]["hash"] == plan.content_hash
@@ -377,7 +377,7 @@ def test_changed_code_is_named_before_the_folder_of_its_result(config: Path) -> 
 
 # --- whose claim ------------------------------------------------------------------------------
 
-EXACT = em.ClippedMean(noise=0.02, records=20).epsilon(0.1)
+EXACT = em.training.ClippedMean(noise=0.02, records=20).epsilon(0.1)
 
 
 @pytest.fixture
@@ -460,7 +460,7 @@ def test_claims_that_are_none(config: Path, answer: str, expected: str) -> None:
 
 def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
     correct, broken = (
-        em.read_audit(EXAMPLES / "dp-sgd" / f"{name}.toml") for name in ("correct", "broken")
+        em.rows.read_audit(EXAMPLES / "dp-sgd" / f"{name}.toml") for name in ("correct", "broken")
     )
     # 1.1 by the accountant; the slip is not in what it is told.
     assert correct.claim == broken.claim
@@ -474,7 +474,7 @@ def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
             plan.bases[0].train_on(plan.population, 1), training_stream(1, Task(0, 1, 0))
         )
         base = plan.bases[0]
-        assert isinstance(base, em.ChallengeBase)
+        assert isinstance(base, em.rows.ChallengeBase)
         loss = plan.algorithm.loss(model, plan.population.point(base.challenge))
         assert 0 < loss < 10
 
@@ -576,7 +576,7 @@ def test_the_shipped_example_knows_its_answer(tmp_path: Path) -> None:
     done = in_shell("audit", str(folder / "audit.toml"), "--json")
     assert done.returncode == 0, done.stderr
     low, high = json.loads(done.stdout)["epsilon"]["interval"]
-    truth = em.ClippedMean(noise=0.01, records=100).epsilon(0.1)
+    truth = em.training.ClippedMean(noise=0.01, records=100).epsilon(0.1)
     assert low < truth < high
 
 
@@ -586,7 +586,7 @@ def test_modules_without_a_file_are_not_sent_as_code(
     """PyTorch has some whose file is a bare name; from the audit's folder they look like its own."""
     import torch
 
-    from epsilometer.audit import loading
+    from epsilometer.inputs import loading
     from epsilometer.measurement import executors
 
     assert not Path(torch.ops.__file__).is_absolute()

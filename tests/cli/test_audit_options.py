@@ -12,7 +12,7 @@ import epsilometer as em
 from epsilometer.cli.main import run
 from tests.cli.small_audit import AUDIT
 
-ALGORITHM = em.ClippedMean(noise=0.02, records=50)
+ALGORITHM = em.training.ClippedMean(noise=0.02, records=50)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def test_every_option_on_the_model_is_heard(
 ) -> None:
     options = ["--delta", "0.05", "--strength", "0.5", "--epsilon-prior-scale", "2"]
     found = audited(config, capsys, *options, "--level", "0.8", "--claim", "2.5")
-    model = em.AuditModel(
-        delta=0.05, epsilon=em.HalfNormal(scale=2.0), strength=em.Fixed(value=0.5)
+    model = em.CountModel(
+        delta=0.05, epsilon=em.priors.HalfNormal(scale=2.0), strength=em.priors.Fixed(value=0.5)
     )
     expected = em.estimate(counts, model)
     assert found["epsilon"]["median"] == expected.median("epsilon")
@@ -75,7 +75,7 @@ def test_several_deltas_make_a_curve_beside_the_result(
     options = ["--delta", "0.1,0.01", "--output", str(folder), "--report", str(page)]
     found = audited(config, capsys, *options)
     assert found["delta"] == 0.1
-    curve = em.estimate_curve(counts, em.AuditModel(delta=0.1), [0.1, 0.01])
+    curve = em.engines.estimate_curve(counts, em.CountModel(delta=0.1), [0.1, 0.01])
     rows = found["over_delta"]["curve"]
     assert [row["median"] for row in rows] == pytest.approx(curve.median.tolist(), rel=1e-12)
     # At each delta the algorithm promises something else.

@@ -47,7 +47,7 @@ def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture
     rows = {row["estimator"]: row for row in found["rows"]}
     assert list(rows) == ["Epsilometer, binomial", *(e.label for e in FROM_COUNTS)]
     read = em.AttackCounts.read(counts)
-    posterior = em.estimate(read, em.AuditModel(delta=0.001))
+    posterior = em.estimate(read, em.CountModel(delta=0.001))
     ours = rows["Epsilometer, binomial"]
     expected = posterior.credible_interval("epsilon", 0.9)
     np.testing.assert_allclose([ours["lower"], ours["upper"]], expected)
@@ -57,12 +57,12 @@ def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture
         low, _ = estimator.interval(read, 0.001, 0.05)
         _, high = estimator.interval(read, 0.001, 0.1)
         assert row["lower"] == pytest.approx(low.max())
-        assert row["lower"] == pytest.approx(em.best_base(estimator, read, 0.001, 0.05))
+        assert row["lower"] == pytest.approx(em.baselines.best_base(estimator, read, 0.001, 0.05))
         if np.isfinite(high.max()):
             assert row["upper"] == pytest.approx(high.max())
         else:
             assert row["upper"] is None
-        pooled = estimator.lower(em.pooled(read), 0.001, 0.05)
+        pooled = estimator.lower(em.baselines.pooled(read), 0.001, 0.05)
         assert row["pooled_lower"] == pytest.approx(pooled[0])
 
 
@@ -74,7 +74,7 @@ def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ]
     by_label = {row["estimator"]: row for row in found["rows"]}
     data = np.loadtxt(scores, delimiter=",", skiprows=1)
-    auditor = em.CanaryScoreAuditor(data[data[:, 1] == 1, 0], data[data[:, 1] == 0, 0])
+    auditor = em.baselines.CanaryScoreAuditor(data[data[:, 1] == 1, 0], data[data[:, 1] == 0, 0])
     assert by_label["one-run scan"]["lower"] == pytest.approx(auditor.epsilon_one_run(0.1, 1e-5))
     assert by_label["ROC scan, Clopper-Pearson"]["lower"] == pytest.approx(
         auditor.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)
@@ -87,10 +87,10 @@ def test_the_whole_curve_comes_first_for_scores(
 ) -> None:
     options = ["--delta", "1e-5", "--significance", "0.1", "--epsilon-prior-scale", "2"]
     found = answer(["compare", str(scores), *options], capsys)["rows"][: len(WHOLE_CURVES)]
-    prior = em.HalfNormal(scale=2.0)
+    prior = em.priors.HalfNormal(scale=2.0)
     models = [
-        em.ProfileModel(delta=1e-5, epsilon=prior),
-        em.ProfileModel(delta=1e-5, epsilon=prior, strength=em.FixedStrength()),
+        em.CurveModel(delta=1e-5, epsilon=prior),
+        em.CurveModel(delta=1e-5, epsilon=prior, strength=em.families.FixedStrength()),
     ]
     for row, model in zip(found, models, strict=True):
         # The same file by the other parser.
@@ -147,8 +147,8 @@ def test_figures(form: str, counts: Path, scores: Path, tmp_path: Path) -> None:
 
 
 def test_figure_shows_the_rows(counts: Path) -> None:
-    from epsilometer.report.comparison import compare_counts
     from epsilometer.report.figures.comparison import draw_comparison
+    from epsilometer.report.text.comparison import compare_counts
 
     found = compare_counts(em.AttackCounts.read(counts), delta=0.0)
     axes = draw_comparison(found).axes[0]
@@ -245,8 +245,8 @@ def test_the_posterior_is_of_the_model_that_the_options_describe(
     options = ["--delta", "0.01", "--strength", "0.9", "--epsilon-prior-scale", "2", "--json"]
     assert run(["compare", str(path), *options]) == 0
     first = json.loads(capsys.readouterr().out)["rows"][0]
-    model = em.AuditModel(
-        delta=0.01, epsilon=em.HalfNormal(scale=2.0), strength=em.Fixed(value=0.9)
+    model = em.CountModel(
+        delta=0.01, epsilon=em.priors.HalfNormal(scale=2.0), strength=em.priors.Fixed(value=0.9)
     )
     expected = em.estimate(em.AttackCounts.read(path), model).credible_interval("epsilon", 0.9)
     assert first["estimator"] == "Epsilometer, binomial, strength 0.9"

@@ -77,8 +77,8 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     options = ["estimate", str(good), "--delta", "1e-2,1e-6,1e-4", "--level", "0.8", "--claim", "1"]
     assert run([*options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    curve = em.estimate_curve(
-        em.AttackCounts.read(good), em.AuditModel(delta=0.1), [1e-6, 1e-4, 1e-2]
+    curve = em.engines.estimate_curve(
+        em.AttackCounts.read(good), em.CountModel(delta=0.1), [1e-6, 1e-4, 1e-2]
     )
     rows = found["curve"]
     assert [row["delta"] for row in rows] == [1e-6, 1e-4, 1e-2]

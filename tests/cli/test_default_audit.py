@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.audit.config import DEFAULT
+from epsilometer.auditing.config import DEFAULT
 from epsilometer.cli.main import run
 
 
@@ -22,9 +22,9 @@ def test_it_can_be_shown_and_used_as_a_file(
     assert tomllib.loads(text) == tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
     copy = tmp_path / "audit.toml"
     copy.write_text(text, encoding="utf-8")
-    config = em.read_audit(copy)
+    config = em.rows.read_audit(copy)
     assert config.store == tmp_path / "digits-audit.db"
-    assert config.plan.identity == em.read_audit(DEFAULT, folder=tmp_path).plan.identity
+    assert config.plan.identity == em.rows.read_audit(DEFAULT, folder=tmp_path).plan.identity
 
 
 def test_a_config_of_ones_own_can_be_shown(
@@ -39,8 +39,8 @@ def test_a_config_of_ones_own_can_be_shown(
 @pytest.mark.slow
 def test_its_models_tell_members_from_others(tmp_path: Path) -> None:
     """A small part of it: without noise, points that were trained on have lower losses."""
-    config = em.read_audit(DEFAULT, folder=tmp_path)
-    plan = replace(config.plan, challenge_bases=6, design=em.MeasureMIAFast(replicates=4))
+    config = em.rows.read_audit(DEFAULT, folder=tmp_path)
+    plan = replace(config.plan, challenge_bases=6, design=em.CrossFed(replicates=4))
     without, trained_on = em.measure(plan, executor="threads").only.by_hypothesis()
     assert without.shape == trained_on.shape == (6, 4)
     # Easy points are learnt without being seen; on average over six it is a factor of five here.
@@ -63,7 +63,7 @@ def test_without_a_file_the_store_is_where_the_command_runs(
         assert large in text
         text = text.replace(large, less)
     small.write_text(text, encoding="utf-8")
-    monkeypatch.setattr("epsilometer.audit.config.DEFAULT", small)
+    monkeypatch.setattr("epsilometer.auditing.config.DEFAULT", small)
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)

@@ -54,7 +54,7 @@ def test_json_is_one_object_and_nothing_else(
     out, err = capsys.readouterr()
     assert err == ""
     summary = json.loads(out)
-    posterior = em.estimate(em.AttackCounts.read(good), em.AuditModel(delta=0.01))
+    posterior = em.estimate(em.AttackCounts.read(good), em.CountModel(delta=0.01))
     assert summary["epsilon"]["interval"] == list(posterior.credible_interval("epsilon", 0.8))
     assert summary["num_challenge_bases"] == 2
     assert summary["engine"] == "exact"
@@ -335,7 +335,7 @@ def test_a_disk_that_fails_late_does_not_lose_the_result(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device", "posterior.nc")
 
-    monkeypatch.setattr("epsilometer.inference.trees.write", fail)
+    monkeypatch.setattr("epsilometer.posteriors.trees.write", fail)
     arguments = ["estimate", str(good), "--delta", "0.01", "--json"]
     assert run([*arguments, "--output", str(tmp_path / "full")]) == 2
     out, err = capsys.readouterr()
@@ -349,7 +349,7 @@ def test_interrupt(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("epsilometer.inference.exact.engine.estimate_exact", stop)
+    monkeypatch.setattr("epsilometer.engines.exact.engine.estimate_exact", stop)
     assert run(["estimate", str(good), "--delta", "0.01"]) == 130
     out, err = capsys.readouterr()
     assert out == ""

@@ -144,7 +144,7 @@ def test_losses_counted_on_the_way_are_cross_fed_too(
 ) -> None:
     counts = tmp_path / "counts.csv"
     assert run(["attack", str(losses), "--statistic", "logit", "--output", str(counts)]) == 0
-    assert em.AttackCounts.read(counts).measured == em.MeasuredBy(
+    assert em.AttackCounts.read(counts).measured == em.rows.MeasuredBy(
         design="cross-fed", target_alpha=0.1, statistic="logit"
     )
     by_file = asked(capsys, "estimate", counts, "--delta", 0.01)
@@ -178,7 +178,7 @@ def test_several_rules_are_groups_as_before(
     rules = ["--target-alpha", "0.1,0.3", "--statistic", "logit"]
     assert run(["attack", str(losses), *rules, "--output", str(counts)]) == 0
     read = em.AttackCounts.read(counts)
-    assert read.measured == em.MeasuredBy(design="cross-fed", statistic="logit")
+    assert read.measured == em.rows.MeasuredBy(design="cross-fed", statistic="logit")
     found = asked(capsys, "estimate", counts, "--delta", 0.01, "--dependence", "pooled")
     assert likelihood(found) == "binomial"
 
@@ -228,7 +228,7 @@ def test_everybody_agrees_on_a_folder(result: Path, capsys: pytest.CaptureFixtur
     first = asked(capsys, "compare", result)["rows"][0]
     assert [first["lower"], first["upper"]] == report["epsilon"]["interval"]
     # Whatever the model, what is proven is proven from the scores of all models.
-    scores = em.scores_of(em.Losses.read(result / "losses.csv"), em.Loss())
+    scores = em.attacks.scores_of(em.Losses.read(result / "losses.csv"), em.attacks.Loss())
     proven = em.prove(scores, delta=0.1)
     outcomes = []
     for claim in (FAIL, PASS):
@@ -292,7 +292,7 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(
     """Losses of this audit can be negative: the default, logit, would refuse them."""
     rate = asked(capsys, "estimate", result, "--model", "published", "--target-alpha", 0.3)
     losses = em.Losses.read(result / "losses.csv")
-    expected = em.cross_feed(losses, statistic=em.Loss()).counts(0.3)
+    expected = em.rows.cross_feed(losses, statistic=em.attacks.Loss()).counts(0.3)
     assert rate["num_challenge_bases"] == len(expected)
     said = " ".join(rate["assumptions"]["sentences"])
     assert (
@@ -342,16 +342,16 @@ def test_several_bases_pay_for_the_best_of_them(
     losses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read = em.Losses.read(losses)
-    scores = em.scores_of(read)
+    scores = em.attacks.scores_of(read)
     scores.write(tmp_path / "scores.csv")
-    bases = [em.CanaryScoreAuditor(*base.by_hypothesis[::-1]) for base in scores.bases]
-    together = em.CanaryScoreAuditor(
+    bases = [em.baselines.CanaryScoreAuditor(*base.by_hypothesis[::-1]) for base in scores.bases]
+    together = em.baselines.CanaryScoreAuditor(
         *(np.concatenate([base.by_hypothesis[which] for base in scores.bases]) for which in (1, 0))
     )
     for path in (losses, tmp_path / "scores.csv"):
         found = asked(capsys, "compare", path, "--delta", 0.01)
         rows = {row["estimator"]: row for row in found["rows"]}
-        model = em.ProfileModel(delta=0.01)
+        model = em.CurveModel(delta=0.01)
         low, high = em.estimate(scores, model).credible_interval("epsilon", 0.9)
         assert [rows["Epsilometer, whole curve"][end] for end in ("lower", "upper")] == [low, high]
         for estimator in FROM_SCORES:
@@ -424,15 +424,15 @@ def test_assert_private_takes_everything(
     del capsys
     read = em.Losses.read(losses)
     read.write(tmp_path / "losses.parquet")
-    em.scores_of(read).write(tmp_path / "scores.csv")
+    em.attacks.scores_of(read).write(tmp_path / "scores.csv")
     given: tuple[Any, ...] = (
-        read, em.scores_of(read), losses, tmp_path / "losses.parquet", tmp_path / "scores.csv",
+        read, em.attacks.scores_of(read), losses, tmp_path / "losses.parquet", tmp_path / "scores.csv",
     )  # fmt: skip
     found = [judged(each, 50.0, delta=0.01) for each in given]
     assert all(verdict == found[0] for verdict in found)
-    counts = em.cross_feed(read, statistic=em.Logit()).counts(0.1)
+    counts = em.rows.cross_feed(read, statistic=em.attacks.Logit()).counts(0.1)
     counts.write(tmp_path / "counts.csv")
-    model = em.AuditModel(delta=0.01)
+    model = em.CountModel(delta=0.01)
     of_file = judged(tmp_path / "counts.csv", 3.0, delta=0.01)
     assert of_file == judged(counts, 3.0, delta=0.01)
     # Cross-fed counts are not taken to be independent; a model that says so goes before.

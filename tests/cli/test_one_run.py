@@ -251,7 +251,7 @@ def test_gradient_canaries_by_an_audit_file(monkeypatch: pytest.MonkeyPatch) -> 
     folder = EXAMPLE.with_name("gradient-canaries")
     monkeypatch.syspath_prepend(str(folder))
     sys.modules.pop("training", None)
-    found = em.read_audit(folder / "audit.toml")
+    found = em.rows.read_audit(folder / "audit.toml")
     sys.modules.pop("training", None)
     assert found.plan.design.in_gradients
     assert found.plan.design.canaries == 3000
@@ -260,7 +260,7 @@ def test_gradient_canaries_by_an_audit_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.model is None
     assert found.profile is not None
     assert [family.name for family in found.profile.families] == ["gaussian"]
-    other = em.read_audit(folder / "audit.toml", estimate={"family": "average"})
+    other = em.rows.read_audit(folder / "audit.toml", estimate={"family": "average"})
     sys.modules.pop("training", None)
     assert other.profile is not None
     assert len(other.profile.families) == 3

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.audit.stopping import interim_sizes
+from epsilometer.auditing.stopping import interim_sizes
 from epsilometer.cli import results
 from epsilometer.cli.main import run
 from epsilometer.model.region import sample_rings
@@ -79,16 +79,18 @@ def test_a_plan_is_told_drawn_and_written(
 def test_a_pilot_brings_its_own_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(2)
     alpha, beta = sample_rings(2.0, 1e-3, 0.5, size=(5,), rng=rng)
-    counts = em.IndependentBinomial().sample(alpha, beta, trials_h0=50, trials_h1=50, rng=rng)
-    em.estimate(counts, em.AuditModel(delta=1e-3)).save(tmp_path / "posterior.nc")
+    counts = em.likelihoods.IndependentBinomial().sample(
+        alpha, beta, trials_h0=50, trials_h1=50, rng=rng
+    )
+    em.estimate(counts, em.CountModel(delta=1e-3)).save(tmp_path / "posterior.nc")
     pilot = ["plan", *QUICK, "--pilot", str(tmp_path), "--most-bases", "10", "--claim", "5"]
     assert run([*pilot, "--extend", "--width", "5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["model"] == {
         "delta": 1e-3,
         "likelihood": "IndependentBinomial",
-        "epsilon_prior": repr(em.HalfNormal()),
-        "strength_prior": repr(em.Beta()),
+        "epsilon_prior": repr(em.priors.HalfNormal()),
+        "strength_prior": repr(em.priors.Beta()),
     }
     assert found["scenario"]["pilot"]["extended"]
     assert {design["challenges"] for design in found["designs"]} == {50}

@@ -97,9 +97,9 @@ def test_what_was_written(made: Path, capsys: pytest.CaptureFixture[str]) -> Non
     for key in ("epsilon", "proof", "verdict", "bases"):
         assert summary[key] == found[key]
     # Judged are the points that the first stage chose, under the other models.
-    settings = em.read_audit(made / "audit.toml")
+    settings = em.rows.read_audit(made / "audit.toml")
     losses = em.measure(settings.plan, settings.store).only
-    chosen = em.most_leaking(losses, models=range(12), count=4)
+    chosen = em.attacks.most_leaking(losses, models=range(12), count=4)
     assert {row["challenge_base"] for row in found["bases"]} == {losses.names[n] for n in chosen}
     scores = em.Scores.read(made / "out" / "points.csv")
     assert {base.trials_h0 + base.trials_h1 for base in scores.bases} == {12}
@@ -154,7 +154,7 @@ def test_losses_are_exported(
     file = tmp_path / f"losses.{ending}"
     text = said(capsys, "losses", "export", made / "audit.db", file)
     assert "losses of 46 points under 24 models" in text
-    settings = em.read_audit(made / "audit.toml")
+    settings = em.rows.read_audit(made / "audit.toml")
     measured = em.measure(settings.plan, settings.store).only
     read = em.PoolLosses.read(file)
     assert read.loss.tobytes() == measured.loss.tobytes()

@@ -110,7 +110,7 @@ def test_every_source_of_the_same_scores_answers_alike(
 ) -> None:
     read = em.Losses.read(losses)
     read.write(tmp_path / "losses.parquet")
-    em.scores_of(read).write(tmp_path / "scores.csv")
+    em.attacks.scores_of(read).write(tmp_path / "scores.csv")
     folder = tmp_path / "result"
     first = asked(capsys, "estimate", losses, "--delta", 1e-5, *QUICK, "--output", folder)
     assert (folder / "leaks.csv").read_text().startswith("challenge_base,auc,median,low,high")
@@ -142,9 +142,9 @@ def test_the_published_model_on_request(
 def test_what_is_said_in_words(losses: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", str(losses), "--delta", "1e-5", "--claim", "1"]) == 0
     out = capsys.readouterr().out
-    scores = em.scores_of(em.Losses.read(losses))
-    verdict = em.judge(em.estimate(scores, em.ProfileModel(delta=1e-5)), claim=1.0)
-    assert verdict.outcome is em.Outcome.FAIL
+    scores = em.attacks.scores_of(em.Losses.read(losses))
+    verdict = em.judge(em.estimate(scores, em.CurveModel(delta=1e-5)), claim=1.0)
+    assert verdict.outcome is em.judgement.Outcome.FAIL
     assert " ".join(out.split()).startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
     for words in ("shown (worst base)", "estimated (algorithm)", "extrapolated", "worst first:"):
         assert words in out
@@ -206,7 +206,10 @@ def test_scores_that_contradict_the_answer_are_told(
     assert any("is their sign reversed?" in text for text in found["warnings"])
     with pytest.warns(InconclusiveWarning) as caught:
         verdict = assert_private(scores, epsilon=2.0, delta=1e-3)
-    assert (verdict.outcome, verdict.leaning) == (em.Outcome.INCONCLUSIVE, em.Outcome.PASS)
+    assert (verdict.outcome, verdict.leaning) == (
+        em.judgement.Outcome.INCONCLUSIVE,
+        em.judgement.Outcome.PASS,
+    )
     assert "such scores are unlikely under the model" in verdict.meaning
     why, doubts = (str(each.message) for each in caught)
     assert why.startswith("INCONCLUSIVE: the posterior lies below the claim, but ")
@@ -288,8 +291,10 @@ def test_an_audit_answers_with_the_whole_curve(
     assert {"posterior.nc", "published.nc", "leaks.csv", "losses.csv", "summary.json"} <= {
         path.name for path in folder.iterdir()
     }
-    scores = em.scores_of(em.Losses.read(folder / "losses.csv"), em.Loss())
-    model = em.ProfileModel(delta=0.1, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+    scores = em.attacks.scores_of(em.Losses.read(folder / "losses.csv"), em.attacks.Loss())
+    model = em.CurveModel(
+        delta=0.1, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
+    )
     again = em.estimate(scores, model)
     assert found["epsilon"]["median"] == again.median("epsilon")
     # The folder can be judged again, with both answers, and planned from.

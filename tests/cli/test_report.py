@@ -157,10 +157,10 @@ def test_thresholds_are_options(counts: Path, capsys: pytest.CaptureFixture[str]
     arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", INCONCLUSIVE, "--json"]
     assert run(arguments) == 0
     above = json.loads(capsys.readouterr().out)["claim"]["probability_above"]
-    posterior = em.estimate(em.AttackCounts.read(counts), em.AuditModel(delta=0.01))
+    posterior = em.estimate(em.AttackCounts.read(counts), em.CountModel(delta=0.01))
     others = [
         other.epsilon.probability_above(float(INCONCLUSIVE))
-        for other in em.prior_sensitivity(posterior)
+        for other in em.checks.prior_sensitivity(posterior)
     ]
     least, most = min(above, *others) - 0.01, max(above, *others) + 0.01
     assert run([*arguments, "--fail-at-least", f"{least}"]) == 0

@@ -42,13 +42,13 @@ def folder(first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> st
 @pytest.fixture
 def stored(first: str, tmp_path: Path) -> str:
     path = tmp_path / "stored.nc"
-    em.estimate(em.AttackCounts.read(first), em.AuditModel(delta=0.01)).save(path)
+    em.estimate(em.AttackCounts.read(first), em.CountModel(delta=0.01)).save(path)
     return str(path)
 
 
-def all_at_once(first: str, second: str) -> em.Posterior:
+def all_at_once(first: str, second: str) -> em.engines.CountPosterior:
     counts = em.AttackCounts.read(first).joined(em.AttackCounts.read(second))
-    return em.estimate(counts, em.AuditModel(delta=0.01))
+    return em.estimate(counts, em.CountModel(delta=0.01))
 
 
 def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -133,11 +133,11 @@ def test_priors_and_likelihood_come_from_the_posterior(
     first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "p.nc"
-    model = em.AuditModel(
+    model = em.CountModel(
         delta=0.02,
-        epsilon=em.Exponential(mean=2.0),
-        strength=em.Fixed(value=0.5),
-        likelihood=em.CorrelatedCells(),
+        epsilon=em.priors.Exponential(mean=2.0),
+        strength=em.priors.Fixed(value=0.5),
+        likelihood=em.likelihoods.CorrelatedCells(),
     )
     em.estimate(em.AttackCounts.read(first), model).save(path)
     found = answer([str(path), second, "--delta", "0.02", "--likelihood", "correlated"], capsys)
@@ -175,8 +175,8 @@ def test_chains_go_on_as_chains(
     first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "p.nc"
-    settings = em.McmcSettings(num_iterations=200, num_warmup=100, num_chains=2, seed=3)
-    em.estimate(em.AttackCounts.read(first), em.AuditModel(delta=0.01), settings).save(path)
+    settings = em.engines.McmcSettings(num_iterations=200, num_warmup=100, num_chains=2, seed=3)
+    em.estimate(em.AttackCounts.read(first), em.CountModel(delta=0.01), settings).save(path)
     seeds = []
     for more in ([], ["--seed", "4"]):
         assert run(["estimate", str(path), second, *more, "--json"]) in (0, 4)
@@ -266,7 +266,7 @@ def test_check_model_in_json(first: str, capsys: pytest.CaptureFixture[str]) -> 
     assert rows[0]["used"]
     assert rows[0]["log_bayes_factor"] == 0
     assert sum(row["probability"] for row in rows) == pytest.approx(1.0)
-    model = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.9))
+    model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.9))
     expected = em.estimate(em.AttackCounts.read(first), model)
     held = next(row for row in rows if row["assumption"] == "binomial, strength 0.9")
     assert held["log_evidence"] == pytest.approx(expected.log_evidence, abs=5e-3)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from epsilometer._text import table_lines
 from epsilometer.cli.main import run
-from epsilometer.report.text import table_lines
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNTS, SCORES = str(EXAMPLES / "counts.csv"), str(EXAMPLES / "scores.csv")

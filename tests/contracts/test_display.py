@@ -83,17 +83,17 @@ def _scores() -> em.Scores:
 
 @cache
 def _posterior() -> Any:
-    return em.estimate(_counts(), em.AuditModel(delta=0.01))
+    return em.estimate(_counts(), em.CountModel(delta=0.01))
 
 
 @cache
-def _profile() -> em.ProfilePosterior:
+def _profile() -> em.engines.CurvePosterior:
     return SETTINGS.estimate(_scores(), SIMPLE)
 
 
 @cache
-def _curve() -> em.DeltaCurve:
-    return em.estimate_curve(_counts(), em.AuditModel(delta=0.0), [0.0, 1e-3, 1e-2])
+def _curve() -> em.engines.DeltaCurve:
+    return em.engines.estimate_curve(_counts(), em.CountModel(delta=0.0), [0.0, 1e-3, 1e-2])
 
 
 def _losses() -> em.Losses:
@@ -113,11 +113,11 @@ def _pool_losses() -> em.PoolLosses:
     return em.PoolLosses(loss=loss, member=member, names=[HOSTILE, *"abcd"], fair_coins=True)
 
 
-def _pool_scores() -> em.PoolScores:
+def _pool_scores() -> em.rows.PoolScores:
     rng = np.random.default_rng(1)
     member = rng.random((12, 5)) < 0.5
     names = [HOSTILE, *"abcd"]
-    return em.PoolScores(value=rng.normal(size=(12, 5)) + member, member=member, names=names)
+    return em.rows.PoolScores(value=rng.normal(size=(12, 5)) + member, member=member, names=names)
 
 
 def _population() -> em.Population:
@@ -129,9 +129,9 @@ def _population() -> em.Population:
 @cache
 def _plan() -> em.Plan:
     return em.Plan(
-        population=em.load_population("directions"),
-        algorithm=em.ClippedMean(noise=0.05, records=20),
-        design=em.MeasureMIAFast(replicates=8),
+        population=em.datasets.load_population("directions"),
+        algorithm=em.training.ClippedMean(noise=0.05, records=20),
+        design=em.CrossFed(replicates=8),
         challenge_bases=2,
         dataset_size=19,
         seed=1,
@@ -139,15 +139,15 @@ def _plan() -> em.Plan:
 
 
 @cache
-def _audit() -> em.AuditConfig:
-    return em.read_audit(Path(em.__file__).parent / "audit" / "default_audit.toml")
+def _audit() -> em.rows.AuditConfig:
+    return em.rows.read_audit(Path(em.__file__).parent / "audit" / "default_audit.toml")
 
 
-def _audit_plan() -> em.AuditPlan:
-    return em.plan_audit(
-        em.AuditModel(delta=0.01),
-        em.AssumedScenario(epsilon=1.0, strength=0.5),
-        em.IntervalWidth(at_most=3.0),
+def _audit_plan() -> em.goals.AuditPlan:
+    return em.plan(
+        em.CountModel(delta=0.01),
+        em.goals.AssumedScenario(epsilon=1.0, strength=0.5),
+        em.goals.IntervalWidth(at_most=3.0),
         most_bases=10,
         most_challenges=100,
         simulations=20,
@@ -155,12 +155,12 @@ def _audit_plan() -> em.AuditPlan:
     )
 
 
-def _one_run_plan() -> em.OneRunPlan:
-    return em.plan_one_run(
-        em.ProfileModel(delta=1e-5, strength=em.FixedStrength()),
-        em.AssumedCurve(epsilon=8.0),
-        em.DecidedClaim(claim=1.0),
-        design=em.OneRunCanaries(most=1000),
+def _one_run_plan() -> em.goals.OneRunPlan:
+    return em.plan(
+        em.CurveModel(delta=1e-5, strength=em.families.FixedStrength()),
+        em.goals.AssumedCurve(epsilon=8.0),
+        em.goals.DecidedClaim(claim=1.0),
+        design=em.goals.OneRunCanaries(most=1000),
         simulations=4,
     )
 
@@ -176,51 +176,51 @@ class _Accountant:
 
 EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "AttackCounts": _counts,
-    "AttackResult": lambda: em.cross_feed(_losses(), em.LikelihoodRatio(), statistic=em.Loss()),
+    "AttackResult": lambda: em.rows.cross_feed(_losses(), em.attacks.LikelihoodRatio(), statistic=em.attacks.Loss()),
     "AuditConfig": _audit,
     "AuditPlan": _audit_plan,
     "Batch": lambda: _posterior().with_batches(
-        (em.Batch(rows=3, label=HOSTILE, median=1.0, interval=(0.5, 2.0), shift=0.1,
+        (em.engines.Batch(rows=3, label=HOSTILE, median=1.0, interval=(0.5, 2.0), shift=0.1,
                   information=0.2, log_predictive=None),)
     ).batches[0],
     "Canaries": lambda: em.Canaries.draw(_population(), count=20, rng=np.random.default_rng(1)),
-    "Comparison": lambda: em.compare_counts(_counts(), delta=0.01),
-    "Comparison of scores": lambda: em.compare_scores(_scores(), delta=0.01),
+    "Comparison": lambda: em.compare(_counts(), delta=0.01),
+    "Comparison of scores": lambda: em.compare(_scores(), delta=0.01),
     "CurveVerdict": lambda: em.judge_curve(_curve(), 1.0),
     "Dataset": lambda: _population().take(np.arange(5)),
     "DeltaCurve": _curve,
     "ErrorCurves": lambda: EXAMPLES["AttackResult"]().sweep(),  # type: ignore[attr-defined]
     "GridPosterior": _posterior,
-    "Influence": lambda: em.leave_one_out(_posterior()),
+    "Influence": lambda: em.checks.leave_one_out(_posterior()),
     "Losses": _losses,
     "Measurement": lambda: em.measure(_plan()),
-    "ModelComparison": lambda: em.compare_models(
-        _counts(), {HOSTILE: em.AuditModel(delta=0.01),
-                    "strong": em.AuditModel(delta=0.01, strength=em.Fixed(value=0.9))}
+    "ModelComparison": lambda: em.checks.compare_models(
+        _counts(), {HOSTILE: em.CountModel(delta=0.01),
+                    "strong": em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.9))}
     ),
     "OneRunPlan": _one_run_plan,
-    "AlternativePrior": lambda: em.prior_sensitivity(_posterior(), factors=(2.0,))[0],
+    "AlternativePrior": lambda: em.checks.prior_sensitivity(_posterior(), factors=(2.0,))[0],
     "Plan": lambda: em.Plan(
-        population=_population(), algorithm=em.ClippedMean(noise=0.05, records=20),
-        design=em.MeasureMIAFast(replicates=8), challenge_bases=2, dataset_size=19, seed=1,
+        population=_population(), algorithm=em.training.ClippedMean(noise=0.05, records=20),
+        design=em.CrossFed(replicates=8), challenge_bases=2, dataset_size=19, seed=1,
     ),
     "PoolLosses": _pool_losses,
     "PoolScores": _pool_scores,
     "Population": _population,
-    "PredictiveCheck": lambda: em.check_predictions(
+    "PredictiveCheck": lambda: em.checks.check_predictions(
         _posterior(), rng=np.random.default_rng(1), replicates=200
     ),
-    "ProfileCurve": lambda: em.ProfileCurve(
+    "ProfileCurve": lambda: em.engines.JointDeltaCurve(
         posterior=_profile(), deltas=[1e-4, 1e-3, 1e-2], claim=2.0
     ),
     "ProfilePosterior": _profile,
     "Proof": lambda: em.prove(_scores(), delta=0.01, claim=0.1),
-    "RocCheck": lambda: em.check_rocs(_profile(), rng=np.random.default_rng(1), replications=100),
+    "RocCheck": lambda: em.checks.check_rocs(_profile(), rng=np.random.default_rng(1), replications=100),
     "SamplePosterior": published.sampled,
     "Scores": _scores,
     "Scores of canaries": lambda: em.Scores.of_canaries([1.0, 2.0, 0.3], [0.1, 0.2, 1.5]),
-    "SelfTest": lambda: em.check_pipeline(lambda *_: 1.0, label=HOSTILE, runs=20),
-    "TrainingCheck": lambda: em.check_training(_plan()),
+    "SelfTest": lambda: em.checks.check_pipeline(lambda *_: 1.0, label=HOSTILE, runs=20),
+    "TrainingCheck": lambda: em.rows.check_training(_plan()),
     "Verdict": lambda: em.judge(_profile(), claim=1.0),
     "LargestClaim": lambda: LargestClaim(claims=(_Accountant(),)),
 }  # fmt: skip

@@ -17,21 +17,21 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
+from tests.engines.oracles import ring_area
 from tests.golden.path_cases import counts
-from tests.inference.oracles import ring_area
 
 FloatArray = NDArray[np.float64]
-Settings = em.ExactSettings | em.McmcSettings
+Settings = em.engines.ExactSettings | em.engines.McmcSettings
 
 ENGINES: dict[str, Settings] = {
-    "exact": em.ExactSettings(),
-    "mcmc": em.McmcSettings(num_iterations=8000, num_warmup=1500, num_chains=2, seed=20261),
+    "exact": em.engines.ExactSettings(),
+    "mcmc": em.engines.McmcSettings(num_iterations=8000, num_warmup=1500, num_chains=2, seed=20261),
 }
 
 HOPELESS: dict[str, Settings] = {
     # Below rounding error, and too few draws for any diagnostic.
-    "exact": em.ExactSettings(tolerance=1e-15),
-    "mcmc": em.McmcSettings(num_iterations=20, num_warmup=0, num_chains=1),
+    "exact": em.engines.ExactSettings(tolerance=1e-15),
+    "mcmc": em.engines.McmcSettings(num_iterations=20, num_warmup=0, num_chains=1),
 }
 
 PROBABILITIES = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
@@ -43,7 +43,7 @@ Z = 5.0
 @dataclass(frozen=True, kw_only=True)
 class Case:
     counts: em.AttackCounts
-    model: em.AuditModel
+    model: em.CountModel
     parameters: tuple[str, ...]
     fixed: Mapping[str, float]
 
@@ -54,56 +54,59 @@ NONE_AND_ALL = counts([0, 10, 3], 10, [2, 9, 0], [9, 9, 12])
 CASES = {
     "binomial": Case(
         counts=TWO,
-        model=em.AuditModel(delta=0.02),
+        model=em.CountModel(delta=0.02),
         parameters=("epsilon", "strength"),
         fixed={},
     ),
     "other priors": Case(
         counts=NONE_AND_ALL,
-        model=em.AuditModel(
-            delta=0.0, epsilon=em.Exponential(mean=2.0), strength=em.Beta(a=2.0, b=3.0)
+        model=em.CountModel(
+            delta=0.0,
+            epsilon=em.priors.Exponential(mean=2.0),
+            strength=em.priors.Beta(a=2.0, b=3.0),
         ),
         parameters=("epsilon", "strength"),
         fixed={},
     ),
     "strength fixed": Case(
         counts=TWO,
-        model=em.AuditModel(delta=0.05, strength=em.Fixed(value=0.5)),
+        model=em.CountModel(delta=0.05, strength=em.priors.Fixed(value=0.5)),
         parameters=("epsilon",),
         fixed={"strength": 0.5},
     ),
     "epsilon fixed": Case(
         counts=TWO,
-        model=em.AuditModel(delta=0.0, epsilon=em.Fixed(value=2.0)),
+        model=em.CountModel(delta=0.0, epsilon=em.priors.Fixed(value=2.0)),
         parameters=("strength",),
         fixed={"epsilon": 2.0},
     ),
     "correlated": Case(
         counts=TWO,
-        model=em.AuditModel(
-            delta=0.05, likelihood=em.CorrelatedNormal(within_correlation_scale=0.03)
+        model=em.CountModel(
+            delta=0.05, likelihood=em.likelihoods.CorrelatedNormal(within_correlation_scale=0.03)
         ),
         parameters=("epsilon", "strength", "within_correlation", "cross_correlation"),
         fixed={},
     ),
     "cells": Case(
         counts=TWO,
-        model=em.AuditModel(
-            delta=0.05, likelihood=em.CorrelatedCells(within_correlation_scale=0.03)
+        model=em.CountModel(
+            delta=0.05, likelihood=em.likelihoods.CorrelatedCells(within_correlation_scale=0.03)
         ),
         parameters=("epsilon", "strength", "within_correlation", "cross_correlation"),
         fixed={},
     ),
     "groups": Case(
         counts=counts([8, 10, 9, 25, 22], 40, [20, 24, 21, 8, 9], 40, "aaabb"),
-        model=em.AuditModel(delta=0.02),
+        model=em.CountModel(delta=0.02),
         parameters=("epsilon", "strength", "spread"),
         fixed={},
     ),
     "groups, spread fixed": Case(
         counts=counts([8, 10, 9, 25, 22], 40, [20, 24, 21, 8, 9], 40, "aaabb"),
-        model=em.AuditModel(
-            delta=0.02, dependence=em.ScatteredMembers(spread=em.Fixed(value=0.05))
+        model=em.CountModel(
+            delta=0.02,
+            dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.05)),
         ),
         parameters=("epsilon", "strength"),
         fixed={"spread": 0.05},
@@ -130,7 +133,7 @@ def posterior(engine: str, case: str) -> Any:
 def number_of_draws(of: Any) -> float:
     """The resolution of a posterior's probabilities: exact, or limited by its draws."""
     settings = ENGINES["mcmc"]
-    assert isinstance(settings, em.McmcSettings)
+    assert isinstance(settings, em.engines.McmcSettings)
     draws = settings.num_chains * settings.num_iterations
     return np.inf if of.provenance.engine == "exact" else float(draws)
 
@@ -462,13 +465,15 @@ class TestRefusals:
                 ask(name)
 
     def test_counts_that_do_not_suit_the_likelihood(self, engine: str) -> None:
-        model = em.AuditModel(delta=0.0, likelihood=em.CorrelatedNormal())
+        model = em.CountModel(delta=0.0, likelihood=em.likelihoods.CorrelatedNormal())
         with pytest.raises(em.InputError, match="trials_h0 >= 2"):
             estimate(counts([1], 1, [0], 5), model, ENGINES[engine])
 
     def test_pooled_groups_of_correlated_counts(self, engine: str) -> None:
-        model = em.AuditModel(
-            delta=0.0, likelihood=em.CorrelatedNormal(), dependence=em.PooledGroups()
+        model = em.CountModel(
+            delta=0.0,
+            likelihood=em.likelihoods.CorrelatedNormal(),
+            dependence=em.likelihoods.PooledGroups(),
         )
         with pytest.raises(em.InputError, match="ScatteredMembers"):
             estimate(CASES["groups"].counts, model, ENGINES[engine])

@@ -442,7 +442,7 @@ SCRIPT = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
-from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Population
@@ -456,7 +456,7 @@ class Mine:
 if __name__ == "__main__":
     plan = Plan(
         population=Population(features=np.eye(9)), algorithm=Mine(), dataset_size=4,
-        design=MeasureMIAFast(replicates=3), challenge_bases=1, seed=1,
+        design=CrossFed(replicates=3), challenge_bases=1, seed=1,
     )
     print(measure(plan, executor=sys.argv[1], workers=2).only.loss.tolist())
 """

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln
 
 import epsilometer as em
+from epsilometer.engines.exact import treatments
+from epsilometer.engines.exact.kernels import Kernel, PlaneKernel
+from epsilometer.engines.exact.nuisance import NoNuisance
 from epsilometer.errors import InputError
-from epsilometer.inference.exact import treatments
-from epsilometer.inference.exact.kernels import Kernel, PlaneKernel
-from epsilometer.inference.exact.nuisance import NoNuisance
 from epsilometer.model import region
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
@@ -183,7 +183,7 @@ def brute_force(likelihood: OverDispersed, delta: float) -> FloatArray:
 
 @pytest.mark.usefixtures("registered")
 def test_the_toy_is_estimated_like_the_others() -> None:
-    model = em.AuditModel(delta=0.02, likelihood=OverDispersed(weight=60.0))
+    model = em.CountModel(delta=0.02, likelihood=OverDispersed(weight=60.0))
     posterior = em.estimate(COUNTS, model)
     assert posterior.trustworthy
     expected = brute_force(OverDispersed(weight=60.0), 0.02)
@@ -192,17 +192,17 @@ def test_the_toy_is_estimated_like_the_others() -> None:
         posterior.quantile("epsilon", PROBED), expected, atol=0.03, rtol=0.01
     )
     # Control: binomial counts are more informative.
-    binomial = em.estimate(COUNTS, em.AuditModel(delta=0.02))
+    binomial = em.estimate(COUNTS, em.CountModel(delta=0.02))
     gap = np.abs(binomial.quantile("epsilon", PROBED) - expected)
     assert gap.max() > 0.1
-    assert len(em.prior_sensitivity(posterior)) == 2
-    assert em.leave_one_out(posterior).reliable.all()
-    check = em.check_predictions(posterior, rng=np.random.default_rng(1))
+    assert len(em.checks.prior_sensitivity(posterior)) == 2
+    assert em.checks.leave_one_out(posterior).reliable.all()
+    check = em.checks.check_predictions(posterior, rng=np.random.default_rng(1))
     assert min(item.p_value for item in check.statistics) > 0.01
 
 
 def test_what_is_not_registered_is_refused() -> None:
-    model = em.AuditModel(delta=0.02, likelihood=OverDispersed())
+    model = em.CountModel(delta=0.02, likelihood=OverDispersed())
     with pytest.raises(
         InputError, match=r"known to the exact engine \(binomial, correlated-published, correlated"
     ):

@@ -12,7 +12,7 @@ import pytest
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.bases import ChallengeBase, Replace
-from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
+from epsilometer.measurement.designs import CrossFed, ShadowModels
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.population import Dataset, Point, Population
@@ -254,7 +254,7 @@ def given(*records: list[int], names: tuple[str | None, ...] = (None, None)) -> 
     return Plan(
         population=population(),
         algorithm=mean(),
-        design=MeasureMIAFast(replicates=3),
+        design=CrossFed(replicates=3),
         challenge_bases=bases,
         seed=1,
     )
@@ -272,7 +272,7 @@ OTHERS = {
     r"bases\.dataset_size is 10 there and 11 here": fast(dataset_size=11),
     r'bases\.adjacency is "include" there and "replace" here': fast(adjacency=Replace()),
     r'design\.name is "MeasureMIAFast" there and "MeasureMIA" here': fast(
-        design=MeasureMIA(replicates=1, shadows_h0=2, shadows_h1=2)
+        design=ShadowModels(replicates=1, shadows_h0=2, shadows_h1=2)
     ),
     r"bases\.drawn is true there and false here": given([1, 2]),
 }

@@ -89,11 +89,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_example_runs(
     folder: Path, capsys: pytest.CaptureFixture[str], config: str, queries: int
 ) -> None:
-    settings = em.read_audit(folder / config)
+    settings = em.rows.read_audit(folder / config)
     losses = em.measure(settings.plan, settings.store).only
     assert (losses.models, losses.challenges, losses.queries) == (8, 80, queries)
     design = settings.plan.design
-    assert isinstance(design, em.MeasurePool)
+    assert isinstance(design, em.Pool)
     assert len(design.judged_points(losses)) == 4
     if queries > 1:
         importlib.import_module("with_queries").main(settings.store)
@@ -107,7 +107,7 @@ def test_the_example_runs(
 def test_queries_of_the_example_are_shifts_by_a_pixel(folder: Path) -> None:
     training = importlib.import_module("training")
     assert Path(str(training.__file__)).parent == folder
-    point = em.load_population("digits").point(0)
+    point = em.datasets.load_population("digits").point(0)
     image = np.asarray(point.features).reshape(8, 8)
     found = training.ShiftedDigits(hidden=4).queries(point).reshape(-1, 8, 8)
     assert len(found) == 4

@@ -63,7 +63,7 @@ def test_canaries_that_were_not_trained_on_are_not_told_apart(folder: Path) -> N
     loop.train(folder, **(SMALL | {"epochs": 0}))
     before = training.pretrained(SMALL["pretraining"])
     after = training.FineTuning(epochs=10, pretraining=SMALL["pretraining"]).train(
-        em.Dataset(features=training.toy_text(40, np.random.default_rng(3))),
+        em.rows.Dataset(features=training.toy_text(40, np.random.default_rng(3))),
         np.random.default_rng(4),
     )
     for scores in loop.audit(folder, before, after).values():
@@ -87,7 +87,7 @@ def test_the_audit_file_is_the_same_audit(folder: Path, capsys: pytest.CaptureFi
     found = json.loads(capsys.readouterr().out)
     assert found["plan"]["canary_kind"] == "fine_tuning:random_tokens"
 
-    plan: Any = em.read_audit(config).plan
+    plan: Any = em.rows.read_audit(config).plan
     (drawn,) = plan.bases
     stream = training_stream(1, Task(0, int(drawn.coins[0]), 0))
     dataset = drawn.canaries.added_to(plan.population.take(drawn.dataset))
@@ -105,8 +105,8 @@ def test_losses_at_once_are_those_one_by_one(folder: Path) -> None:
     algorithm = training.FineTuning(epochs=1, pretraining=200)
     tokens = training.token_sequences(5, np.random.default_rng(1))
     model = algorithm.initial_model(None, None)
-    together = algorithm.losses(model, em.Dataset(features=tokens))
-    alone = [algorithm.loss(model, em.Point(features=row)) for row in tokens]
+    together = algorithm.losses(model, em.rows.Dataset(features=tokens))
+    alone = [algorithm.loss(model, em.rows.Point(features=row)) for row in tokens]
     # Single precision; a loss is about 100.
     assert together == pytest.approx(alone, rel=1e-5)
 
@@ -114,7 +114,7 @@ def test_losses_at_once_are_those_one_by_one(folder: Path) -> None:
 def test_training_leaves_the_pretrained_model_as_it_was(folder: Path) -> None:
     training = imported("fine_tuning")
     algorithm = training.FineTuning(epochs=1, pretraining=200)
-    text = em.Dataset(features=training.toy_text(50, np.random.default_rng(1)))
+    text = em.rows.Dataset(features=training.toy_text(50, np.random.default_rng(1)))
     before = algorithm.losses(algorithm.initial_model(text, None), text)
     after = algorithm.losses(algorithm.train(text, np.random.default_rng(1)), text)
     assert (algorithm.losses(algorithm.initial_model(text, None), text) == before).all()

@@ -67,12 +67,12 @@ def tight(name: str) -> Any:
     return em.estimate(case.counts, case.model, settings(name))
 
 
-def settings(name: str) -> em.ExactSettings:
+def settings(name: str) -> em.engines.ExactSettings:
     """Tight settings for a case."""
-    return em.ExactSettings(tolerance=TIGHT[CASES[name].path])
+    return em.engines.ExactSettings(tolerance=TIGHT[CASES[name].path])
 
 
-def summary(posterior: em.Posterior) -> dict[str, Numbers]:
+def summary(posterior: em.engines.CountPosterior) -> dict[str, Numbers]:
     """Quantiles and mean of every estimated parameter."""
     return {
         parameter: (
@@ -104,7 +104,7 @@ def default_gaps() -> dict[str, float]:
 def left_out(name: str) -> dict[str, Numbers]:
     """Ends and median without each base, held against estimating from the others."""
     posterior, case = tight(name), CASES[name]
-    influence = em.leave_one_out(posterior, level=0.9)
+    influence = em.checks.leave_one_out(posterior, level=0.9)
     low, median, high = influence.low, influence.median, influence.high
     for rows in case.counts.members:
         others = case.counts.take(sorted(set(range(len(case.counts))) - set(rows.tolist())))
@@ -121,14 +121,14 @@ def rescaled(name: str) -> dict[str, Numbers]:
     """90 % intervals by the factor of the prior's scale."""
     return {
         f"{other.factor:g}": other.credible_interval(0.9)
-        for other in em.prior_sensitivity(tight(name))
+        for other in em.checks.prior_sensitivity(tight(name))
     }
 
 
 def curve(name: str) -> dict[str, Numbers]:
     """Quantiles by delta."""
     case = CASES[name]
-    found = em.estimate_curve(case.counts, case.model, DELTAS, settings(name))
+    found = em.engines.estimate_curve(case.counts, case.model, DELTAS, settings(name))
     values = found.quantile(PROBABILITIES)
     return {f"{delta:g}": tuple(values[:, i]) for i, delta in enumerate(found.deltas)}
 
@@ -136,9 +136,9 @@ def curve(name: str) -> dict[str, Numbers]:
 def compared(name: str) -> dict[str, Numbers]:
     """Log evidences by label, each from an estimate of its own at the tight tolerance."""
     found: dict[str, Numbers] = {}
-    for each in em.compare_models(tight(name)).assumptions:
+    for each in em.checks.compare_models(tight(name)).assumptions:
         path = "correlated" if each.label.startswith("correlated") else "binomial"
-        engine = em.ExactSettings(tolerance=TIGHT[path])
+        engine = em.engines.ExactSettings(tolerance=TIGHT[path])
         found[each.label] = (em.estimate(tight(name).counts, each.model, engine).log_evidence,)
     return found
 
@@ -146,7 +146,9 @@ def compared(name: str) -> dict[str, Numbers]:
 def updated(name: str) -> dict[str, Numbers]:
     """Shift, information and log predictive of each row entering as a batch, after the first."""
     case = CASES[name]
-    posterior: em.Posterior = em.estimate(case.counts.take([0]), case.model, settings(name))
+    posterior: em.engines.CountPosterior = em.estimate(
+        case.counts.take([0]), case.model, settings(name)
+    )
     for row in range(1, min(len(case.counts), 3)):
         posterior = posterior.update(case.counts.take([row]))
     return {

@@ -19,7 +19,7 @@ class Case:
 
     path: str
     counts: em.AttackCounts
-    model: em.AuditModel
+    model: em.CountModel
     slow: bool = False
 
 
@@ -73,7 +73,7 @@ UNEQUAL_GROUPS = counts(
 )
 """A group of four, one of two, and a row in a group of its own."""
 
-CORRELATED = em.CorrelatedNormal()
+CORRELATED = em.likelihoods.CorrelatedNormal()
 
 
 def paper(name: str) -> em.AttackCounts:
@@ -84,14 +84,14 @@ def paper(name: str) -> em.AttackCounts:
 
 def scattered(
     *, spread: float | None = None, uniform: bool = False, strength: float | None = None
-) -> em.AuditModel:
+) -> em.CountModel:
     """A model of groups; the spread and the strength are estimated unless given."""
-    options = {} if spread is None else {"spread": em.Fixed(value=spread)}
-    scatter = em.UniformScatter() if uniform else em.NormalScatter()
-    return em.AuditModel(
+    options = {} if spread is None else {"spread": em.priors.Fixed(value=spread)}
+    scatter = em.likelihoods.UniformScatter() if uniform else em.likelihoods.NormalScatter()
+    return em.CountModel(
         delta=0.01,
-        strength=em.Beta() if strength is None else em.Fixed(value=strength),
-        dependence=em.ScatteredMembers(scatter=scatter, **options),
+        strength=em.priors.Beta() if strength is None else em.priors.Fixed(value=strength),
+        dependence=em.likelihoods.ScatteredMembers(scatter=scatter, **options),
     )
 
 
@@ -99,61 +99,63 @@ FIXED_STRENGTHS = (0.0, 0.5, 0.9, 0.99, 1.0)
 
 CASES: dict[str, Case] = {
     # --- binomial, both parameters free -----------------------------------------------------------
-    "ten strong": Case(path="binomial", counts=TEN_STRONG, model=em.AuditModel(delta=0.01)),
-    "one base": Case(path="binomial", counts=ONE, model=em.AuditModel(delta=0.01)),
-    "weak": Case(path="binomial", counts=WEAK, model=em.AuditModel(delta=0.001)),
-    "weak, delta 0": Case(path="binomial", counts=WEAK, model=em.AuditModel(delta=0.0)),
-    "few bases": Case(path="binomial", counts=FEW, model=em.AuditModel(delta=0.01)),
-    "unequal trials": Case(path="binomial", counts=UNEQUAL, model=em.AuditModel(delta=0.05)),
-    "delta 0": Case(path="binomial", counts=UNEQUAL, model=em.AuditModel(delta=0.0)),
-    "zeros and all": Case(path="binomial", counts=ZEROS, model=em.AuditModel(delta=1e-5)),
+    "ten strong": Case(path="binomial", counts=TEN_STRONG, model=em.CountModel(delta=0.01)),
+    "one base": Case(path="binomial", counts=ONE, model=em.CountModel(delta=0.01)),
+    "weak": Case(path="binomial", counts=WEAK, model=em.CountModel(delta=0.001)),
+    "weak, delta 0": Case(path="binomial", counts=WEAK, model=em.CountModel(delta=0.0)),
+    "few bases": Case(path="binomial", counts=FEW, model=em.CountModel(delta=0.01)),
+    "unequal trials": Case(path="binomial", counts=UNEQUAL, model=em.CountModel(delta=0.05)),
+    "delta 0": Case(path="binomial", counts=UNEQUAL, model=em.CountModel(delta=0.0)),
+    "zeros and all": Case(path="binomial", counts=ZEROS, model=em.CountModel(delta=1e-5)),
     "exponential": Case(
         path="binomial",
         counts=UNEQUAL,
-        model=em.AuditModel(delta=0.01, epsilon=em.Exponential(mean=3.0)),
+        model=em.CountModel(delta=0.01, epsilon=em.priors.Exponential(mean=3.0)),
     ),
     "log-normal": Case(
         path="binomial",
         counts=UNEQUAL,
-        model=em.AuditModel(delta=0.01, epsilon=em.LogNormal(median=2.0, log_scale=0.7)),
+        model=em.CountModel(delta=0.01, epsilon=em.priors.LogNormal(median=2.0, log_scale=0.7)),
     ),
     "uniform": Case(
         path="binomial",
         counts=UNEQUAL,
-        model=em.AuditModel(delta=0.01, epsilon=em.Uniform(upper=12.0)),
+        model=em.CountModel(delta=0.01, epsilon=em.priors.Uniform(upper=12.0)),
     ),
     "beta strength": Case(
         path="binomial",
         counts=UNEQUAL,
-        model=em.AuditModel(delta=0.01, strength=em.Beta(a=2.0, b=3.0)),
+        model=em.CountModel(delta=0.01, strength=em.priors.Beta(a=2.0, b=3.0)),
     ),
     "beta strength, exponential": Case(
         path="binomial",
         counts=TWO,
-        model=em.AuditModel(
-            delta=0.05, epsilon=em.Exponential(mean=2.0), strength=em.Beta(a=0.5, b=0.5)
+        model=em.CountModel(
+            delta=0.05,
+            epsilon=em.priors.Exponential(mean=2.0),
+            strength=em.priors.Beta(a=0.5, b=0.5),
         ),
     ),
     # --- counts so sharp that masses cannot be interpolated in delta --------------------------------
-    "delta .3": Case(path="sharp", counts=TWO, model=em.AuditModel(delta=0.3)),
+    "delta .3": Case(path="sharp", counts=TWO, model=em.CountModel(delta=0.3)),
     "twenty thousand trials": Case(
-        path="sharp", counts=TWENTY_THOUSAND, model=em.AuditModel(delta=0.05)
+        path="sharp", counts=TWENTY_THOUSAND, model=em.CountModel(delta=0.05)
     ),
     "twenty thousand trials, delta .15": Case(
-        path="sharp", counts=TWENTY_THOUSAND, model=em.AuditModel(delta=0.15), slow=True
+        path="sharp", counts=TWENTY_THOUSAND, model=em.CountModel(delta=0.15), slow=True
     ),
     "seventy thousand trials": Case(
-        path="sharp", counts=SEVENTY_THOUSAND, model=em.AuditModel(delta=0.05), slow=True
+        path="sharp", counts=SEVENTY_THOUSAND, model=em.CountModel(delta=0.05), slow=True
     ),
     "hundred thousand trials": Case(
-        path="sharp", counts=HUNDRED_THOUSAND, model=em.AuditModel(delta=0.05), slow=True
+        path="sharp", counts=HUNDRED_THOUSAND, model=em.CountModel(delta=0.05), slow=True
     ),
     # --- fixed parameters ---------------------------------------------------------------------------
     **{
         f"one base, strength {s:g}": Case(
             path="binomial",
             counts=ONE,
-            model=em.AuditModel(delta=0.01, strength=em.Fixed(value=s)),
+            model=em.CountModel(delta=0.01, strength=em.priors.Fixed(value=s)),
         )
         for s in FIXED_STRENGTHS
     },
@@ -161,28 +163,28 @@ CASES: dict[str, Case] = {
         f"unequal trials, strength {s:g}": Case(
             path="binomial",
             counts=UNEQUAL,
-            model=em.AuditModel(delta=0.05, strength=em.Fixed(value=s)),
+            model=em.CountModel(delta=0.05, strength=em.priors.Fixed(value=s)),
         )
         for s in FIXED_STRENGTHS
     },
     "epsilon 3": Case(
         path="binomial",
         counts=TEN_STRONG,
-        model=em.AuditModel(delta=0.01, epsilon=em.Fixed(value=3.0)),
+        model=em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=3.0)),
     ),
     "epsilon 2, beta strength": Case(
         path="binomial",
         counts=UNEQUAL,
-        model=em.AuditModel(
-            delta=0.05, epsilon=em.Fixed(value=2.0), strength=em.Beta(a=2.0, b=3.0)
+        model=em.CountModel(
+            delta=0.05, epsilon=em.priors.Fixed(value=2.0), strength=em.priors.Beta(a=2.0, b=3.0)
         ),
     ),
     **{
         f"epsilon 3, strength {s:g}": Case(
             path="binomial",
             counts=TEN_STRONG,
-            model=em.AuditModel(
-                delta=0.01, epsilon=em.Fixed(value=3.0), strength=em.Fixed(value=s)
+            model=em.CountModel(
+                delta=0.01, epsilon=em.priors.Fixed(value=3.0), strength=em.priors.Fixed(value=s)
             ),
         )
         for s in (0.0, 0.6, 1.0)
@@ -192,7 +194,7 @@ CASES: dict[str, Case] = {
         f"paper {name}": Case(
             path="correlated",
             counts=paper(name),
-            model=em.AuditModel(delta=0.001, likelihood=CORRELATED),
+            model=em.CountModel(delta=0.001, likelihood=CORRELATED),
             slow=True,
         )
         for name in ("A1", "A3", "A4")
@@ -200,15 +202,17 @@ CASES: dict[str, Case] = {
     "correlated, unequal trials": Case(
         path="correlated",
         counts=UNEQUAL,
-        model=em.AuditModel(
-            delta=0.01, likelihood=em.CorrelatedNormal(within_correlation_scale=0.02)
+        model=em.CountModel(
+            delta=0.01, likelihood=em.likelihoods.CorrelatedNormal(within_correlation_scale=0.02)
         ),
     ),
     **{
         f"correlated, strength {s:g}": Case(
             path="correlated",
             counts=FEW,
-            model=em.AuditModel(delta=0.01, strength=em.Fixed(value=s), likelihood=CORRELATED),
+            model=em.CountModel(
+                delta=0.01, strength=em.priors.Fixed(value=s), likelihood=CORRELATED
+            ),
             slow=s not in (0.5, 1.0),
         )
         for s in FIXED_STRENGTHS
@@ -216,15 +220,15 @@ CASES: dict[str, Case] = {
     "correlated, epsilon 2": Case(
         path="correlated",
         counts=FEW,
-        model=em.AuditModel(delta=0.01, epsilon=em.Fixed(value=2.0), likelihood=CORRELATED),
+        model=em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=2.0), likelihood=CORRELATED),
     ),
     "correlated, epsilon 2, strength .5": Case(
         path="correlated",
         counts=FEW,
-        model=em.AuditModel(
+        model=em.CountModel(
             delta=0.01,
-            epsilon=em.Fixed(value=2.0),
-            strength=em.Fixed(value=0.5),
+            epsilon=em.priors.Fixed(value=2.0),
+            strength=em.priors.Fixed(value=0.5),
             likelihood=CORRELATED,
         ),
     ),
@@ -234,10 +238,11 @@ CASES: dict[str, Case] = {
         path="groups",
         counts=STRONG_GROUPS,
         # With the usual prior, which reaches to 0, the engine that made the numbers failed, and said so.
-        model=em.AuditModel(
+        model=em.CountModel(
             delta=0.01,
-            dependence=em.ScatteredMembers(
-                scatter=em.UniformScatter(), spread=em.LogNormal(median=0.05, log_scale=0.3)
+            dependence=em.likelihoods.ScatteredMembers(
+                scatter=em.likelihoods.UniformScatter(),
+                spread=em.priors.LogNormal(median=0.05, log_scale=0.3),
             ),
         ),
         slow=True,
@@ -254,12 +259,14 @@ CASES: dict[str, Case] = {
     "pooled groups": Case(
         path="groups",
         counts=GROUPS,
-        model=em.AuditModel(delta=0.01, dependence=em.PooledGroups()),
+        model=em.CountModel(delta=0.01, dependence=em.likelihoods.PooledGroups()),
     ),
     "pooled groups, spread .04": Case(
         path="groups",
         counts=GROUPS,
-        model=em.AuditModel(delta=0.01, dependence=em.PooledGroups(spread=em.Fixed(value=0.04))),
+        model=em.CountModel(
+            delta=0.01, dependence=em.likelihoods.PooledGroups(spread=em.priors.Fixed(value=0.04))
+        ),
         slow=True,
     ),
 }

@@ -17,10 +17,10 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.bases import Adjacency, Include
-from epsilometer.measurement.designs import MeasureMIAFast
-from epsilometer.measurement.one_run import MeasureOneRun
+from epsilometer.measurement.designs import CrossFed
+from epsilometer.measurement.one_run import OneRun
 from epsilometer.measurement.plan import Plan, Task
-from epsilometer.measurement.pool import MeasurePool
+from epsilometer.measurement.pool import Pool
 from epsilometer.measurement.population import Dataset, Point, Population
 
 
@@ -48,7 +48,7 @@ def plan(
     return Plan(
         population=population(),
         algorithm=NoisyMean() if algorithm is None else algorithm,
-        design=MeasureMIAFast(replicates=replicates),
+        design=CrossFed(replicates=replicates),
         challenge_bases=bases,
         dataset_size=dataset_size,
         adjacency=adjacency or Include(),
@@ -65,7 +65,7 @@ def one_run_plan(
 ) -> Plan:
     """A plan of training runs with canaries."""
     return replace(
-        plan(algorithm), design=MeasureOneRun(canaries=canaries, kind=kind), challenge_bases=runs
+        plan(algorithm), design=OneRun(canaries=canaries, kind=kind), challenge_bases=runs
     )
 
 
@@ -84,7 +84,7 @@ def pool_plan(
     return Plan(
         population=population or labelled(),
         algorithm=Logistic() if algorithm is None else algorithm,
-        design=MeasurePool(models=models, **design),
+        design=Pool(models=models, **design),
         challenge_bases=1,
         dataset_size=records,
         adjacency=adjacency or Include(),

@@ -17,7 +17,7 @@ def canaries(labels: list[int] | None = None) -> em.Canaries:
 @pytest.mark.parametrize("labelled", [False, True])
 def test_included_canaries_follow_the_records(labelled: bool) -> None:
     drawn = canaries([7] * 20 if labelled else None)
-    own = em.Dataset(features=np.zeros((4, 3)), labels=np.zeros(4) if labelled else None)
+    own = em.rows.Dataset(features=np.zeros((4, 3)), labels=np.zeros(4) if labelled else None)
     found = drawn.added_to(own)
     assert (found.features[4:] == TOKENS[drawn.coins]).all()
     assert found.labels is None or found.labels.tolist() == [0] * 4 + [7] * int(drawn.coins.sum())
@@ -25,13 +25,13 @@ def test_included_canaries_follow_the_records(labelled: bool) -> None:
 
 
 def test_labels_are_not_dropped_in_silence() -> None:
-    own = em.Dataset(features=np.zeros((4, 3)), labels=np.zeros(4))
+    own = em.rows.Dataset(features=np.zeros((4, 3)), labels=np.zeros(4))
     with pytest.raises(em.InputError, match="got records with labels and canaries without"):
         canaries().added_to(own)
     with pytest.raises(em.InputError, match="got canaries with labels and records without"):
-        canaries([0] * 20).added_to(em.Dataset(features=np.zeros((4, 3))))
+        canaries([0] * 20).added_to(em.rows.Dataset(features=np.zeros((4, 3))))
 
 
 def test_another_shape_is_refused() -> None:
     with pytest.raises(em.InputError, match=r"shape of the records, \(4,\), got shape \(3,\)"):
-        canaries().added_to(em.Dataset(features=np.zeros((4, 4))))
+        canaries().added_to(em.rows.Dataset(features=np.zeros((4, 4))))

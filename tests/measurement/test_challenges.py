@@ -25,8 +25,8 @@ from epsilometer.measurement.challenges import (
     challenge_kind_of,
     choose,
 )
-from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
-from epsilometer.measurement.one_run import MeasureOneRun
+from epsilometer.measurement.designs import CrossFed, ShadowModels
+from epsilometer.measurement.one_run import OneRun
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Population
 from tests.measurement.algorithms import NoisyMean
@@ -62,7 +62,7 @@ def make(challenge: Any = "random", bases: int | None = 4, **changed: Any) -> Pl
     settings: dict[str, Any] = {
         "population": PEOPLE,
         "algorithm": NoisyMean(),
-        "design": MeasureMIAFast(replicates=3),
+        "design": CrossFed(replicates=3),
         "challenge_bases": bases,
         "dataset_size": 30,
         "challenge": challenge,
@@ -316,7 +316,7 @@ def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["mislabelled", "outliers"])
 def test_designs_share_the_points(kind: str) -> None:
-    design = MeasureMIA(replicates=1, shadows_h0=2, shadows_h1=2)
+    design = ShadowModels(replicates=1, shadows_h0=2, shadows_h1=2)
     assert make(kind, design=design).bases[0].fingerprint == make(kind).bases[0].fingerprint
     # And a plan can be made from another.
     assert replace(make("mislabelled"), challenge=kind).content_hash == make(kind).content_hash
@@ -366,7 +366,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "challenge chooses points for designs that train whole models": (
         "outliers",
-        {"design": MeasureOneRun(canaries=5)},
+        {"design": OneRun(canaries=5)},
     ),
     "challenge applies to drawn bases only": (
         "outliers",

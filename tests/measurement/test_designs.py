@@ -14,7 +14,7 @@ from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio, Offline,
 from epsilometer.attacks.shadows import Shadows
 from epsilometer.attacks.statistics import STATISTICS, CustomStatistic, Logit, Loss, Statistic
 from epsilometer.errors import InputError
-from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast, cross_feed
+from epsilometer.measurement.designs import CrossFed, ShadowModels, cross_feed
 from tests.golden.reference import CORRELATED
 
 FloatArray = NDArray[np.float64]
@@ -52,8 +52,8 @@ def losses_of(table: dict[Key, float]) -> Losses:
 
 def design_and_table(
     replicates: int = 4, shadows_h0: int = 5, shadows_h1: int = 3
-) -> tuple[MeasureMIA, dict[Key, float]]:
-    design = MeasureMIA(replicates=replicates, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
+) -> tuple[ShadowModels, dict[Key, float]]:
+    design = ShadowModels(replicates=replicates, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
     return design, drawn({h: design.models(h) for h in (0, 1)})
 
 
@@ -63,29 +63,29 @@ def design_and_table(
 @pytest.mark.parametrize(("n", "m0", "m1"), [(1, 2, 2), (7, 5, 3), (100, 99, 100)])
 def test_models_of_independent_shadows(n: int, m0: int, m1: int) -> None:
     """A challenge under each hypothesis, each with shadows under both."""
-    design = MeasureMIA(replicates=n, shadows_h0=m0, shadows_h1=m1)
+    design = ShadowModels(replicates=n, shadows_h0=m0, shadows_h1=m1)
     assert design.models(0) == n * (1 + 2 * m0)
     assert design.models(1) == n * (1 + 2 * m1)
     assert design.models(0) + design.models(1) == 2 * n * (1 + m0 + m1)
 
 
 def test_models_of_cross_feeding() -> None:
-    design = MeasureMIAFast(replicates=7)
+    design = CrossFed(replicates=7)
     assert (design.models(0), design.models(1)) == (7, 7)
 
 
 def test_identity_leaves_the_replicates_out() -> None:
-    assert MeasureMIAFast(replicates=3).identity() == MeasureMIAFast(replicates=9).identity()
-    few, many = (MeasureMIA(replicates=n, shadows_h0=2, shadows_h1=3) for n in (1, 9))
+    assert CrossFed(replicates=3).identity() == CrossFed(replicates=9).identity()
+    few, many = (ShadowModels(replicates=n, shadows_h0=2, shadows_h1=3) for n in (1, 9))
     assert few.identity() == many.identity()
-    assert few.identity() != MeasureMIA(replicates=1, shadows_h0=3, shadows_h1=2).identity()
-    assert few.identity() != MeasureMIAFast(replicates=3).identity()
+    assert few.identity() != ShadowModels(replicates=1, shadows_h0=3, shadows_h1=2).identity()
+    assert few.identity() != CrossFed(replicates=3).identity()
 
 
 @pytest.mark.parametrize("value", [2, 0, -1, 3.0, True, "3", None])
 def test_replicates_of_cross_feeding_out_of_range(value: int) -> None:
     with pytest.raises(InputError, match="replicates"):
-        MeasureMIAFast(replicates=value)
+        CrossFed(replicates=value)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_replicates_of_cross_feeding_out_of_range(value: int) -> None:
 )
 def test_sizes_of_independent_shadows_out_of_range(n: int, m0: int, m1: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        MeasureMIA(replicates=n, shadows_h0=m0, shadows_h1=m1)
+        ShadowModels(replicates=n, shadows_h0=m0, shadows_h1=m1)
 
 
 # --- cross-feeding --------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_cross_feeding_defaults() -> None:
     assert (plain.attack, plain.statistic) == ("likelihood-ratio", "loss")
     for other in (
         cross_feed(losses, LikelihoodRatio(), statistic=Loss()),
-        MeasureMIAFast(replicates=3).attack(losses),
+        CrossFed(replicates=3).attack(losses),
     ):
         np.testing.assert_array_equal(other.p_values_h0, plain.p_values_h0)
         np.testing.assert_array_equal(other.p_values_h1, plain.p_values_h1)

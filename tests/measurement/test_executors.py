@@ -114,8 +114,8 @@ import epsilometer as em
 
 plan = em.Plan(
     population=em.Population(features=np.zeros((40_000, 4))),  # more than fits into a pipe
-    algorithm=em.ClippedMean(noise=1.0, records=10),
-    design=em.MeasureMIAFast(replicates=3),
+    algorithm=em.training.ClippedMean(noise=1.0, records=10),
+    design=em.CrossFed(replicates=3),
     challenge_bases=1,
     dataset_size=10,
     seed=1,

@@ -15,7 +15,7 @@ import epsilometer as em
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.statistics import CustomStatistic, Logit
 from epsilometer.errors import EpsilometerError, InputError, StoreError
-from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun
+from epsilometer.measurement.one_run import CanaryRun, OneRun
 from epsilometer.measurement.plan import Plan, reference_stream, training_stream
 from epsilometer.measurement.population import Dataset, Point
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -128,7 +128,7 @@ def test_more_runs_are_added(tmp_path: Path) -> None:
 def test_a_changed_plan_is_refused(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     em.measure(one_run_plan(), store)
-    other = replace(one_run_plan(), design=MeasureOneRun(**({"canaries": 20} | changed)))
+    other = replace(one_run_plan(), design=OneRun(**({"canaries": 20} | changed)))
     with pytest.raises(StoreError, match=words):
         em.measure(other, store)
 
@@ -158,7 +158,7 @@ def test_points_are_scored_at_once_where_the_algorithm_can() -> None:
 @pytest.mark.parametrize("statistic", [None, Logit()])
 def test_scores_are_compared_with_a_model_without_canaries(statistic: Logit | None) -> None:
     shifted = _Positive()
-    design = MeasureOneRun(canaries=20, compare_with="reference", statistic=statistic)
+    design = OneRun(canaries=20, compare_with="reference", statistic=statistic)
     plan = replace(one_run_plan(shifted), design=design)
     found, _ = stored(em.measure(plan).only, 0)
     run = run_of(plan, 0)
@@ -179,7 +179,7 @@ class _Positive(NoisyMean):
 
 
 def test_scores_are_compared_with_the_model_before_training() -> None:
-    design = MeasureOneRun(canaries=20, compare_with="initial")
+    design = OneRun(canaries=20, compare_with="initial")
     plan = replace(one_run_plan(Starts()), design=design)
     found, _ = stored(em.measure(plan).only, 0)
     (task,) = plan.tasks()
@@ -197,7 +197,7 @@ def test_scores_are_compared_with_the_model_before_training() -> None:
 
 
 def test_canaries_that_the_algorithm_plants() -> None:
-    plan = replace(one_run_plan(Plants()), design=MeasureOneRun(canaries=20, kind="gradient"))
+    plan = replace(one_run_plan(Plants()), design=OneRun(canaries=20, kind="gradient"))
     losses, coins = stored(em.measure(plan).only, 0)
     (task,) = plan.tasks()
     scores = coins + training_stream(plan.seed, task).standard_normal(20)
@@ -212,7 +212,7 @@ def test_canaries_that_the_algorithm_plants() -> None:
     ):
         replace(plan, algorithm=NoisyMean())
     with pytest.raises(InputError, match="compare_with applies to losses only"):
-        MeasureOneRun(canaries=9, kind="gradient", compare_with="initial")
+        OneRun(canaries=9, kind="gradient", compare_with="initial")
 
 
 def test_variants_share_the_run_and_its_coins() -> None:
@@ -243,13 +243,16 @@ def test_a_loss_that_is_no_number_fails_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"adjacency": em.Replace()}, "expected adjacency include"),
+        ({"adjacency": em.rows.Replace()}, "expected adjacency include"),
         ({"dataset_size": 41}, "expected dataset_size <= 40"),
         ({"dataset_size": 30}, "run 0: expected at most 10 canaries"),
-        ({"design": MeasureOneRun(canaries=41)}, "run 0: expected at most 30 canaries"),
+        ({"design": OneRun(canaries=41)}, "run 0: expected at most 30 canaries"),
         ({"challenge_bases": []}, "at least one challenge base"),
         (
-            {"challenge_bases": [em.ChallengeBase(dataset=[1], challenge=2)], "dataset_size": None},
+            {
+                "challenge_bases": [em.rows.ChallengeBase(dataset=[1], challenge=2)],
+                "dataset_size": None,
+            },
             "a number of training runs",
         ),
     ],
@@ -266,7 +269,7 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
     """A statistic that uses the position only separates members from others no better than chance."""
     losses = em.measure(one_run_plan(runs=4)).only
     places = CustomStatistic(function=lambda x: np.broadcast_to(np.arange(x.shape[1]), x.shape))
-    scores = em.scores_of(losses, places)
+    scores = em.attacks.scores_of(losses, places)
     for number, base in enumerate(scores.bases):
         coins = stored(losses, number)[1]
         assert base.in_training_order[1].tolist() == np.flatnonzero(coins).tolist()
@@ -275,9 +278,9 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
 
 
 def test_a_design_is_restored_from_its_store(tmp_path: Path) -> None:
-    from epsilometer.audit.loss_files import read_losses
+    from epsilometer.inputs.loss_files import read_losses
 
-    plan = replace(one_run_plan(), design=MeasureOneRun(canaries=20, compare_with="reference"))
+    plan = replace(one_run_plan(), design=OneRun(canaries=20, compare_with="reference"))
     found = em.measure(plan, tmp_path / "s.db")
     losses, design = read_losses(tmp_path / "s.db")
     assert design.canaries == 20
@@ -295,14 +298,18 @@ def test_losses_of_canaries_stay_canaries(name: str, tmp_path: Path) -> None:
     again = em.Losses.read(tmp_path / name)
     assert again == losses
     assert again.one_run
-    assert em.scores_of(again) == plan.design.scores(losses) == em.scores_of(em.measure(plan).only)
-    assert em.scores_of(again).one_run
+    assert (
+        em.attacks.scores_of(again)
+        == plan.design.scores(losses)
+        == em.attacks.scores_of(em.measure(plan).only)
+    )
+    assert em.attacks.scores_of(again).one_run
     as_models = em.Losses(
         challenge_base=again.challenge_base, hypothesis=again.hypothesis,
         replicate=again.replicate, loss=again.loss,
     )  # fmt: skip
     assert as_models != again
-    assert not em.scores_of(as_models, em.Loss()).one_run
+    assert not em.attacks.scores_of(as_models, em.attacks.Loss()).one_run
 
 
 def test_runs_are_proven_together() -> None:
@@ -354,7 +361,7 @@ def test_every_run_needs_fair_coins() -> None:
     scores = canaries_of(*((rng.normal(5 * (n == 0), size=1000), c) for n, c in enumerate(coins)))
     with pytest.raises(InputError, match="included by a fair coin each"):
         em.prove(scores, delta=1e-6)
-    result = em.judge(em.estimate(scores, em.ProfileModel(delta=1e-6)), claim=0.1)
+    result = em.judge(em.estimate(scores, em.CurveModel(delta=1e-6)), claim=0.1)
     assert "proven" not in result.label
 
 
@@ -395,13 +402,13 @@ def test_a_canary_is_in_or_out() -> None:
 
 def test_scores_of_a_gradient_store_are_those_of_the_audit(tmp_path: Path) -> None:
     """They are not losses, so they have no logit."""
-    from epsilometer.audit.inputs import read
+    from epsilometer.inputs.sources import read
 
-    plan = replace(one_run_plan(Plants()), design=MeasureOneRun(canaries=20, kind="gradient"))
+    plan = replace(one_run_plan(Plants()), design=OneRun(canaries=20, kind="gradient"))
     found = plan.design.scores(em.measure(plan, tmp_path / "s.db").only)
     assert read(tmp_path / "s.db").scores == found
     with pytest.raises(InputError, match="expected losses of at least 0 for statistic logit"):
-        em.scores_of(em.measure(plan).only, Logit())
+        em.attacks.scores_of(em.measure(plan).only, Logit())
 
 
 def test_scores_that_depend_on_each_other_have_no_file() -> None:

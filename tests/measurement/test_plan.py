@@ -10,7 +10,7 @@ import pytest
 
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import ChallengeBase, Include, Replace
-from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
+from epsilometer.measurement.designs import CrossFed, ShadowModels
 from epsilometer.measurement.plan import (
     Plan,
     Sizes,
@@ -33,7 +33,7 @@ def make(**changed: Any) -> Plan:
     settings: dict[str, Any] = {
         "population": Population(features=FEATURES, labels=LABELS),
         "algorithm": ClippedMean(noise=0.5, records=10),
-        "design": MeasureMIAFast(replicates=5),
+        "design": CrossFed(replicates=5),
         "challenge_bases": 3,
         "dataset_size": 10,
         "adjacency": Include(),
@@ -66,8 +66,8 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "a wrapper": {
         "algorithm": NoiseLevels(algorithm=ClippedMean(noise=0.5, records=10), scales=(1.0,))
     },
-    "design": {"design": MeasureMIA(replicates=1, shadows_h0=2, shadows_h1=2)},
-    "shadows": {"design": MeasureMIA(replicates=1, shadows_h0=3, shadows_h1=2)},
+    "design": {"design": ShadowModels(replicates=1, shadows_h0=2, shadows_h1=2)},
+    "shadows": {"design": ShadowModels(replicates=1, shadows_h0=3, shadows_h1=2)},
     "adjacency": {"adjacency": Replace()},
     "dataset size": {"dataset_size": 11},
 }
@@ -93,9 +93,7 @@ def test_no_two_ingredients_alike() -> None:
     assert len(set(hashes)) == len(hashes)
 
 
-@pytest.mark.parametrize(
-    "grown", [{"challenge_bases": 9}, {"design": MeasureMIAFast(replicates=9)}]
-)
+@pytest.mark.parametrize("grown", [{"challenge_bases": 9}, {"design": CrossFed(replicates=9)}])
 def test_size_is_no_part_of_identity(grown: dict[str, Any]) -> None:
     assert make(**grown).identity == make().identity
     assert make(**grown).content_hash != make().content_hash
@@ -117,7 +115,7 @@ def test_given_bases_count_in_the_hash() -> None:
         {"seed": np.int64(1)},
         {"dataset_size": np.int64(10)},
         {"challenge_bases": np.int64(3)},
-        {"design": MeasureMIAFast(replicates=np.int64(5))},  # type: ignore[arg-type]
+        {"design": CrossFed(replicates=np.int64(5))},  # type: ignore[arg-type]
     ],
     ids=lambda changed: next(iter(changed)),
 )
@@ -129,7 +127,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers(changed: dict[str, Any]) -> No
 
 
 def test_tasks_in_order() -> None:
-    design = MeasureMIA(replicates=2, shadows_h0=2, shadows_h1=3)
+    design = ShadowModels(replicates=2, shadows_h0=2, shadows_h1=3)
     tasks = list(make(design=design, challenge_bases=2).tasks())
     assert tasks == sorted(set(tasks))
     assert len(tasks) == make(design=design, challenge_bases=2).sizes.models == 2 * (10 + 14)

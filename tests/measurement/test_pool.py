@@ -18,7 +18,7 @@ from epsilometer.measurement import pool as pool_module
 from epsilometer.measurement.bases import Replace
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.pool import MeasurePool, Pool, pool_design
+from epsilometer.measurement.pool import Pool, PoolBase, pool_design
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import MemoryStore
 from epsilometer.measurement.tasks import with_queries
@@ -28,18 +28,18 @@ FALSE_ALARM = 1e-5
 """False-alarm rate of random checks; seeds are fixed, so a passing test keeps passing."""
 
 
-def tiny(**changed: Any) -> Pool:
+def tiny(**changed: Any) -> PoolBase:
     usual: dict[str, Any] = {"records": np.arange(3), "references": np.arange(3, 5), "share": 0.5}
-    return Pool(**usual | {"fixed_size": False, "seed": 4} | changed)
+    return PoolBase(**usual | {"fixed_size": False, "seed": 4} | changed)
 
 
-def base_of(plan: Plan) -> Pool:
+def base_of(plan: Plan) -> PoolBase:
     (found,) = plan.bases
-    assert isinstance(found, Pool)
+    assert isinstance(found, PoolBase)
     return found
 
 
-def coins(pool: Pool, models: int) -> BoolArray:
+def coins(pool: PoolBase, models: int) -> BoolArray:
     return np.stack([pool.member(number) for number in range(models)])
 
 
@@ -73,7 +73,7 @@ def test_replacing_gives_every_model_as_many_records(share: float, size: int) ->
     assert stats.chisquare(often).pvalue > FALSE_ALARM
 
 
-def independence(pool: Pool, point: int) -> float:
+def independence(pool: PoolBase, point: int) -> float:
     """P-value for independence of a point's coin from the rest."""
     member = coins(pool, 3000)
     rest = np.delete(member, point, axis=1) @ np.array([1, 2])
@@ -282,7 +282,7 @@ def test_one_pool_only() -> None:
 
 def test_teachers() -> None:
     def teachers(**given: Any) -> int:
-        return MeasurePool(models=9, **given).teachers
+        return Pool(models=9, **given).teachers
 
     assert teachers() == 4  # half, rounded down
     assert teachers(attack="loss") == 0
@@ -296,7 +296,7 @@ def test_the_design_that_a_store_recorded(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "pool.db") as store:
         store.prepare(plan)
         assert pool_design(plan.identity["design"], store.judging, 8) == plan.design
-    assert pool_design({}, None, 8) == MeasurePool(models=8)
+    assert pool_design({}, None, 8) == Pool(models=8)
     with pytest.raises(InputError, match="a known pool design: expected first_stage"):
         pool_design({}, {"first_stage": "many"}, 8)
 

@@ -17,7 +17,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.pool import MeasurePool
+from epsilometer.measurement.pool import Pool
 from epsilometer.measurement.store import MemoryStore
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.proofs.proof import prove
@@ -45,9 +45,9 @@ def no_leak(seed: int, models: int = MODELS) -> PoolLosses:
     )
 
 
-def design(attack: str, **changed: object) -> MeasurePool:
+def design(attack: str, **changed: object) -> Pool:
     usual = {"models": MODELS, "references": REFERENCES, "pilot": True, "judged": JUDGED}
-    return MeasurePool(attack=attack, **usual | changed)  # type: ignore[arg-type]
+    return Pool(attack=attack, **usual | changed)  # type: ignore[arg-type]
 
 
 def changed(losses: PoolLosses, models: IntArray, points: IntArray, *, coins: bool) -> PoolLosses:
@@ -176,7 +176,7 @@ def test_a_store_that_is_not_full(attack: str) -> None:
 
 
 def judged(plan: Plan, losses: PoolLosses) -> PoolScores:
-    assert isinstance(plan.design, MeasurePool)
+    assert isinstance(plan.design, Pool)
     return plan.design.pool_scores(losses)
 
 

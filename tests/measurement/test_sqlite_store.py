@@ -17,7 +17,7 @@ import pytest
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.bases import ChallengeBase
-from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.population import Population
@@ -107,7 +107,7 @@ def test_a_loss_of_negative_zero(tmp_path: Path) -> None:
     still = Plan(
         population=Population(features=[[0.0], [0.0], [1.0]]),
         algorithm=ClippedMean(noise=0.0, records=10),
-        design=MeasureMIAFast(replicates=3),
+        design=CrossFed(replicates=3),
         challenge_bases=[ChallengeBase(dataset=[0, 1], challenge=2)],
         seed=1,
     )

@@ -52,7 +52,7 @@ def test_certain_at_the_ends() -> None:
 
 def test_the_prior_is_a_density_on_what_is_valid() -> None:
     counts = em.AttackCounts(false_positives=[3], trials_h0=30, false_negatives=[4], trials_h1=20)
-    likelihood = em.KupperHaseman(within_correlation_scale=0.02)
+    likelihood = em.likelihoods.KupperHaseman(within_correlation_scale=0.02)
     low, high = likelihood.within_correlation_bounds(counts)
     assert (low, high) == (0.0, 1 / 29)
     tau = low + (high - low) * (np.arange(4000) + 0.5) / 4000
@@ -69,7 +69,7 @@ def test_counts_are_drawn_from_it() -> None:
     counts = em.AttackCounts(false_positives=[0], trials_h0=10, false_negatives=[0], trials_h1=7)
     rates = np.full((20_000, 1), 0.1), np.full((20_000, 1), 0.6)
     tau = 0.09
-    x, y = em.KupperHaseman().sample_counts(
+    x, y = em.likelihoods.KupperHaseman().sample_counts(
         counts, *rates, {"within_correlation": tau}, rng=np.random.default_rng(2)
     )
     for seen, trials, rate in ((x, 10, 0.1), (y, 7, 0.6)):
@@ -89,4 +89,4 @@ def test_counts_are_drawn_from_it() -> None:
 def test_single_trials_are_refused() -> None:
     counts = em.AttackCounts(false_positives=[0], trials_h0=1, false_negatives=[1], trials_h1=5)
     with pytest.raises(em.InputError, match="trials_h0 >= 2"):
-        em.KupperHaseman().check(counts)
+        em.likelihoods.KupperHaseman().check(counts)

@@ -12,12 +12,12 @@ from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.dependence import sample_members
 
-SCATTERS = [em.NormalScatter(), em.UniformScatter()]
+SCATTERS = [em.likelihoods.NormalScatter(), em.likelihoods.UniformScatter()]
 
 
 @pytest.mark.parametrize("scatter", SCATTERS, ids=["normal", "uniform"])
 def test_the_spread_is_the_standard_deviation_of_a_rate(
-    scatter: em.NormalScatter | em.UniformScatter,
+    scatter: em.likelihoods.NormalScatter | em.likelihoods.UniformScatter,
 ) -> None:
     z = np.linspace(-8.0, 8.0, 160_001)
     density = np.exp(scatter.log_density(z))
@@ -32,7 +32,7 @@ def test_the_spread_is_the_standard_deviation_of_a_rate(
 
 @pytest.mark.parametrize("scatter", SCATTERS, ids=["normal", "uniform"])
 def test_members_are_cut_to_the_region_and_follow_the_scatter_inside(
-    scatter: em.NormalScatter | em.UniformScatter,
+    scatter: em.likelihoods.NormalScatter | em.likelihoods.UniformScatter,
 ) -> None:
     size, rng = 40_000, np.random.default_rng(3)
     # On the lower edge of R(1, 0): about half of the scatter is outside.
@@ -54,7 +54,7 @@ def test_members_are_cut_to_the_region_and_follow_the_scatter_inside(
 def test_members_without_spread_are_their_average() -> None:
     centre = np.array([0.3, 0.4])
     alpha, beta = sample_members(
-        em.NormalScatter(), centre, centre, 0.0, 1.0, 0.0, rng=np.random.default_rng(1)
+        em.likelihoods.NormalScatter(), centre, centre, 0.0, 1.0, 0.0, rng=np.random.default_rng(1)
     )
     assert np.array_equal(alpha, centre)
     assert np.array_equal(beta, centre)
@@ -77,11 +77,17 @@ def test_beta_limits_are_where_the_region_begins_and_ends(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: em.ScatteredMembers(spread=em.Fixed(value=1.0)), "0 <= spread < 1"),
-        (lambda: em.ScatteredMembers(spread=em.HalfNormal(scale=2.0)), "stays below 1"),
-        (lambda: em.PooledGroups(spread=0.1), "a prior for the spread"),  # type: ignore[arg-type]
-        (lambda: em.ScatteredMembers(scatter="normal"), "NormalScatter"),  # type: ignore[arg-type]
-        (lambda: em.AuditModel(delta=0.1, dependence="pooled"), "a dependence"),  # type: ignore[arg-type]
+        (
+            lambda: em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=1.0)),
+            "0 <= spread < 1",
+        ),
+        (
+            lambda: em.likelihoods.ScatteredMembers(spread=em.priors.HalfNormal(scale=2.0)),
+            "stays below 1",
+        ),
+        (lambda: em.likelihoods.PooledGroups(spread=0.1), "a prior for the spread"),  # type: ignore[arg-type]
+        (lambda: em.likelihoods.ScatteredMembers(scatter="normal"), "NormalScatter"),  # type: ignore[arg-type]
+        (lambda: em.CountModel(delta=0.1, dependence="pooled"), "a dependence"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_choices_are_refused(make: object, message: str) -> None:
@@ -118,16 +124,19 @@ def test_groups_gather_rows_in_the_order_of_their_first() -> None:
 def test_rows_without_a_partner_do_not_depend(groups: list[str] | None) -> None:
     alone = counts(groups)
     assert not alone.dependent
-    assert not em.AuditModel(delta=0.1).scatters(alone)
-    assert "spread" not in em.AuditModel(delta=0.1).parameters_of(alone)
+    assert not em.CountModel(delta=0.1).scatters(alone)
+    assert "spread" not in em.CountModel(delta=0.1).parameters_of(alone)
 
 
 def test_a_spread_is_estimated_only_where_groups_scatter() -> None:
     grouped = counts(["a", "a", "", ""])
-    free = em.AuditModel(delta=0.1)
+    free = em.CountModel(delta=0.1)
     assert free.parameters_of(grouped) == ("epsilon", "strength", "spread")
-    for dependence in (em.IndependentRows(), em.PooledGroups(spread=em.Fixed(value=0.1))):
-        model = em.AuditModel(delta=0.1, dependence=dependence)
+    for dependence in (
+        em.likelihoods.IndependentRows(),
+        em.likelihoods.PooledGroups(spread=em.priors.Fixed(value=0.1)),
+    ):
+        model = em.CountModel(delta=0.1, dependence=dependence)
         assert model.parameters_of(grouped) == ("epsilon", "strength")
 
 

@@ -21,19 +21,19 @@ from epsilometer.model.families import (
     AVERAGE,
     FAMILIES,
     Family,
-    GaussianCurves,
-    LaplaceCurves,
-    ResponseCurves,
-    TwoVarianceCurves,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    TwoVariances,
     check_families,
     families_of,
 )
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.region import beta_limits
-from tests.inference.profile.oracles import Pair, gaussian, hockey_sticks, laplace
+from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace
 
-CONTINUOUS: list[Family] = [GaussianCurves(), LaplaceCurves(), TwoVarianceCurves(spread=0.3)]
-ALL: list[Family] = [*CONTINUOUS, ResponseCurves(), ResponseCurves(atom=0.05)]
+CONTINUOUS: list[Family] = [Gaussian(), Laplace(), TwoVariances(spread=0.3)]
+ALL: list[Family] = [*CONTINUOUS, RandomizedResponse(), RandomizedResponse(atom=0.05)]
 LEAKS = np.array([0.05, 0.5, 1.0, 3.0])
 
 
@@ -43,9 +43,9 @@ def named(family: Family) -> str:
 
 def pair_of(family: Family, leak: float) -> Pair:
     """The same pair from SciPy."""
-    if isinstance(family, LaplaceCurves):
+    if isinstance(family, Laplace):
         return laplace(leak)
-    width = 1 + family.spread * leak if isinstance(family, TwoVarianceCurves) else 1.0
+    width = 1 + family.spread * leak if isinstance(family, TwoVariances) else 1.0
     return gaussian(leak, width)
 
 
@@ -131,7 +131,7 @@ def test_divergences_are_the_integrals(family: Family, leak: float) -> None:
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 6.0])
 def test_two_variances_against_many_digits(spread: float, epsilon: float) -> None:
-    leak, family = 1.5, TwoVarianceCurves(spread=spread)
+    leak, family = 1.5, TwoVariances(spread=spread)
     width = mpmath.mpf(1 + spread * leak)
     with mpmath.workdps(40):
 
@@ -160,20 +160,20 @@ def test_two_variances_against_many_digits(spread: float, epsilon: float) -> Non
 
 def test_known_values() -> None:
     """The Gaussian value from Balle and Wang's formula (dp_accounting agrees), the others by hand."""
-    assert float(GaussianCurves().epsilon(1.0, 1e-5)) == pytest.approx(4.377178, abs=1e-6)
-    assert float(LaplaceCurves().epsilon(3.0, 0.1)) == pytest.approx(3 + 2 * math.log(0.9))
-    assert float(ResponseCurves().epsilon(1.0, 0.0)) == 1.0
+    assert float(Gaussian().epsilon(1.0, 1e-5)) == pytest.approx(4.377178, abs=1e-6)
+    assert float(Laplace().epsilon(3.0, 0.1)) == pytest.approx(3 + 2 * math.log(0.9))
+    assert float(RandomizedResponse().epsilon(1.0, 0.0)) == 1.0
     # With delta = atom only the pure part remains.
-    assert float(ResponseCurves(atom=0.1).epsilon(1.3, 0.1)) == pytest.approx(1.3)
+    assert float(RandomizedResponse(atom=0.1).epsilon(1.3, 0.1)) == pytest.approx(1.3)
 
 
 @pytest.mark.parametrize("delta", [1e-7, 1e-3, 0.2])
 def test_epsilon_agrees_with_the_mechanisms(delta: float) -> None:
     """`calibration.mechanisms` was written independently of the families."""
     pairs: list[tuple[Family, mechanisms.Mechanism, float]] = [
-        (GaussianCurves(), mechanisms.Gaussian(1.3), 1.3),
-        (LaplaceCurves(), mechanisms.Laplace(0.9), 0.9),
-        (ResponseCurves(), mechanisms.RandomisedResponse(2.0), 2.0),
+        (Gaussian(), mechanisms.GaussianMechanism(1.3), 1.3),
+        (Laplace(), mechanisms.LaplaceMechanism(0.9), 0.9),
+        (RandomizedResponse(), mechanisms.RandomisedResponse(2.0), 2.0),
     ]
     for family, mechanism, leak in pairs:
         found = float(family.epsilon(leak, delta))
@@ -190,7 +190,7 @@ def test_epsilon_and_delta_are_inverse(family: Family, leak: float, log_delta: f
     delta = math.exp(log_delta)
     epsilon = float(family.epsilon(leak, delta))
     if math.isinf(epsilon):
-        assert isinstance(family, ResponseCurves)
+        assert isinstance(family, RandomizedResponse)
         assert delta < family.atom
         return
     reached = max(float(each) for each in family.delta(leak, epsilon))
@@ -215,18 +215,18 @@ def test_divergence_falls_with_epsilon_and_rises_with_the_leak(family: Family) -
 
 @pytest.mark.parametrize("family", ALL, ids=named)
 def test_no_leak_is_perfect_privacy(family: Family) -> None:
-    atom = family.atom if isinstance(family, ResponseCurves) else 0.0
+    atom = family.atom if isinstance(family, RandomizedResponse) else 0.0
     for each in family.delta(0.0, np.array([0.0, 1.0])):
         np.testing.assert_array_equal(each, [atom, atom])
     assert float(family.epsilon(0.0, max(atom, 1e-3))) == 0.0
     if not family.pieces:
         at_nothing = float(family.epsilon(1.0, 0.0))
-        assert at_nothing == (1.0 if isinstance(family, LaplaceCurves) else np.inf)
+        assert at_nothing == (1.0 if isinstance(family, Laplace) else np.inf)
         assert float(family.epsilon(0.0, 0.0)) == 0.0
 
 
 def test_epsilon_is_zero_once_delta_is_the_total_variation() -> None:
-    for family in (*CONTINUOUS, ResponseCurves()):
+    for family in (*CONTINUOUS, RandomizedResponse()):
         variation = max(float(each) for each in family.delta(1.0, 0.0))
         # On both sides of it.
         assert float(family.epsilon(1.0, variation * 1.001)) == 0.0
@@ -240,7 +240,7 @@ def test_epsilon_is_zero_once_delta_is_the_total_variation() -> None:
 @pytest.mark.parametrize("leak", [0.0, 0.3, 2.0, 9.0])
 def test_response_is_the_edge_of_the_papers_region(atom: float, leak: float) -> None:
     rates = np.linspace(0.0, 1.0, 101)
-    curves = Curves(family=ResponseCurves(atom=atom))
+    curves = Curves(family=RandomizedResponse(atom=atom))
     found = 1 - curves.seen_true_positives(rates, np.array([leak]))[:, 0]
     # Closed forms on both sides.
     np.testing.assert_allclose(found, beta_limits(rates, leak, atom)[0], atol=1e-14)
@@ -248,7 +248,7 @@ def test_response_is_the_edge_of_the_papers_region(atom: float, leak: float) -> 
 
 @pytest.mark.parametrize("atom", [0.0, 0.2])
 def test_response_masses_are_probabilities_with_the_right_ratios(atom: float) -> None:
-    without, with_point = ResponseCurves(atom=atom).masses(1.7)
+    without, with_point = RandomizedResponse(atom=atom).masses(1.7)
     assert without.sum() == pytest.approx(1.0, rel=1e-14)
     assert with_point.sum() == pytest.approx(1.0, rel=1e-14)
     inner = slice(None) if atom == 0 else slice(1, 3)
@@ -257,7 +257,7 @@ def test_response_masses_are_probabilities_with_the_right_ratios(atom: float) ->
     np.testing.assert_allclose(without[::-1], with_point)
 
 
-@pytest.mark.parametrize("family", [*FAMILIES.values(), ResponseCurves(atom=0.1)], ids=named)
+@pytest.mark.parametrize("family", [*FAMILIES.values(), RandomizedResponse(atom=0.1)], ids=named)
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_trade_off_functions_are_convex_and_better_than_guessing(
     family: Family, rate: float
@@ -274,7 +274,7 @@ def test_trade_off_functions_are_convex_and_better_than_guessing(
 def test_thresholds_are_not_optimal_for_two_variances() -> None:
     """Thresholding the score is not the best attack: the ROC curve is not concave everywhere."""
     rates = np.linspace(0.0, 1.0, 401)
-    family = TwoVarianceCurves(spread=0.5)
+    family = TwoVariances(spread=0.5)
     missed = 1 - Curves(family=family).seen_true_positives(rates, np.array([0.4]))[:, 0]
     assert np.diff(missed, n=2).min() < -1e-6
 
@@ -316,7 +316,7 @@ def test_samples_have_the_tails(family: Family, rate: float) -> None:
 @pytest.mark.parametrize("atom", [0.0, 0.1])
 @pytest.mark.parametrize("rate", [1.0, 0.4])
 def test_samples_of_pieces_have_the_masses(atom: float, rate: float) -> None:
-    family, size = ResponseCurves(atom=atom), 40_000
+    family, size = RandomizedResponse(atom=atom), 40_000
     rng = np.random.default_rng(21)
     member = np.arange(2 * size) < size
     drawn = Curves(family=family, rate=rate).sample(1.2, member, rng=rng)
@@ -331,14 +331,14 @@ def test_samples_of_pieces_have_the_masses(atom: float, rate: float) -> None:
 
 
 def test_above_of_pieces_counts_ties_half() -> None:
-    without, with_point = ResponseCurves().above(np.array([1.0, 0.0, 0.5, 2.0]), np.array(2.0))
+    without, with_point = RandomizedResponse().above(np.array([1.0, 0.0, 0.5, 2.0]), np.array(2.0))
     truth = 1 / (1 + math.exp(-2.0))
     np.testing.assert_allclose(without, [(1 - truth) / 2, 1 - truth / 2, 1 - truth, 0.0])
     np.testing.assert_allclose(with_point, [truth / 2, 1 - (1 - truth) / 2, truth, 0.0])
     area = quad(lambda a: float(beta_limits(a, 2.0, 0.0)[0]), 0, 1, points=[1 - truth])[0]
     # Half of ties: the area under the ROC curve.
-    masses = ResponseCurves().masses(2.0)
-    auc = float(masses[1] @ ResponseCurves().above(np.array([1.0, 0.0]), np.array(2.0))[0])
+    masses = RandomizedResponse().masses(2.0)
+    auc = float(masses[1] @ RandomizedResponse().above(np.array([1.0, 0.0]), np.array(2.0))[0])
     assert 1 - auc == pytest.approx(1 - area, abs=1e-12)
 
 
@@ -347,7 +347,7 @@ def test_above_of_pieces_counts_ties_half() -> None:
 
 def test_families_by_name() -> None:
     assert families_of(AVERAGE) == tuple(FAMILIES.values())
-    assert families_of("laplace") == (LaplaceCurves(),)
+    assert families_of("laplace") == (Laplace(),)
     with pytest.raises(
         InputError, match=r"^expected family to be one of average, gaussian"
     ) as caught:
@@ -358,13 +358,13 @@ def test_families_by_name() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ResponseCurves(atom=1.0), "expected 0 <= delta < 1"),
-        (lambda: TwoVarianceCurves(spread=-0.1), "expected spread >= 0, got spread=-0.1"),
-        (lambda: LaplaceCurves().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
+        (lambda: RandomizedResponse(atom=1.0), "expected 0 <= delta < 1"),
+        (lambda: TwoVariances(spread=-0.1), "expected spread >= 0, got spread=-0.1"),
+        (lambda: Laplace().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
         (lambda: check_families([]), "expected one or more families of curves"),
         (lambda: check_families("gaussian"), "expected one or more families of curves"),
         (
-            lambda: check_families([GaussianCurves(), GaussianCurves()]),
+            lambda: check_families([Gaussian(), Gaussian()]),
             "expected distinct families",
         ),
     ],
@@ -378,4 +378,4 @@ def test_refusals(make: object, message: str) -> None:
 
 def test_continuous_families_have_no_list_of_values() -> None:
     with pytest.raises(NotImplementedError, match="no finite list"):
-        em.GaussianCurves().masses(1.0)
+        em.families.Gaussian().masses(1.0)

@@ -12,9 +12,9 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.inference import trees
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.measured import MeasuredBy
+from epsilometer.posteriors import trees
 
 CROSS = MeasuredBy(design="cross-fed", target_alpha=0.1, statistic="logit")
 PLAIN = AttackCounts(
@@ -139,17 +139,19 @@ def test_attacks_say_how_they_measured() -> None:
         replicate=list(range(35)) * 2,
         loss=rng.uniform(0.1, 2.0, 70),
     )
-    fast = em.MeasureMIAFast(replicates=35).attack(losses, statistic=em.Logit())
+    fast = em.CrossFed(replicates=35).attack(losses, statistic=em.attacks.Logit())
     assert fast.counts(0.2).measured == MeasuredBy(
         design="cross-fed", target_alpha=0.2, statistic="logit"
     )
-    own = em.MeasureMIA(replicates=7, shadows_h0=2, shadows_h1=2).attack(losses)
+    own = em.ShadowModels(replicates=7, shadows_h0=2, shadows_h1=2).attack(losses)
     assert own.counts(0.1).measured == MeasuredBy(
         design="independent", target_alpha=0.1, statistic="loss"
     )
     # Several decision rules: what they have in common.
-    rules = [em.OperatingPoint(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
-    assert em.split_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
+    rules = [em.attacks.OperatingPoint(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
+    assert em.attacks.split_counts(rules).measured == MeasuredBy(
+        design="cross-fed", statistic="logit"
+    )
     # A result made by hand may omit it.
     assert replace(fast, design=None).counts(0.2).measured is None
 
@@ -160,7 +162,7 @@ def test_attacks_say_how_they_measured() -> None:
 def test_posteriors_keep_it(tmp_path: Path) -> None:
     path = tmp_path / "posterior.nc"
     for counts in (COUNTS, PLAIN):
-        em.estimate(counts, em.AuditModel(delta=0.01)).save(path)
+        em.estimate(counts, em.CountModel(delta=0.01)).save(path)
         assert em.load(path).counts == counts
 
 
@@ -168,7 +170,7 @@ def test_it_is_part_of_the_digest(tmp_path: Path) -> None:
     import h5py  # type: ignore[import-untyped]
 
     path = tmp_path / "posterior.nc"
-    em.estimate(COUNTS, em.AuditModel(delta=0.01)).save(path)
+    em.estimate(COUNTS, em.CountModel(delta=0.01)).save(path)
     with h5py.File(path, "r+") as file:
         file.attrs["measured"] = json.dumps({"design": "independent"})
     with pytest.raises(InputError, match="digest"):
@@ -179,7 +181,7 @@ def test_files_from_before_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A file from before counts had metadata, digest included."""
     path = tmp_path / "posterior.nc"
     monkeypatch.setattr(trees, "LATER_TEXTS", ("batches", "tables"))
-    em.estimate(PLAIN, em.AuditModel(delta=0.01)).save(path)
+    em.estimate(PLAIN, em.CountModel(delta=0.01)).save(path)
     monkeypatch.undo()
     assert em.load(path).counts.measured is None
 
@@ -194,7 +196,7 @@ def test_nonsense_in_a_posterior_is_refused(
     path = tmp_path / "posterior.nc"
     monkeypatch.setattr(MeasuredBy, "columns", lambda _: json.loads("0"))
     monkeypatch.setattr(json, "dumps", _swapped(json.dumps, text))
-    em.estimate(COUNTS, em.AuditModel(delta=0.01)).save(path)
+    em.estimate(COUNTS, em.CountModel(delta=0.01)).save(path)
     monkeypatch.undo()
     with pytest.raises(InputError):
         em.load(path)

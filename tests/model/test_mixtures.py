@@ -15,26 +15,26 @@ from epsilometer.calibration import mechanisms
 from epsilometer.errors import InputError
 from epsilometer.model.families import (
     Family,
-    GaussianCurves,
-    LaplaceCurves,
-    ResponseCurves,
-    TwoVarianceCurves,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    TwoVariances,
 )
 from epsilometer.model.mixtures import (
     RATES,
     Curves,
     FreeMixing,
     KnownMixing,
+    MixtureInterpretation,
     NoMixing,
-    Reading,
     mixing_of,
 )
-from tests.inference.profile.oracles import Pair, gaussian, hockey_sticks, laplace, mixed
+from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace, mixed
 
 CASES: list[tuple[Family, float, Pair]] = [
-    (GaussianCurves(), 1.5, gaussian(1.5)),
-    (LaplaceCurves(), 2.0, laplace(2.0)),
-    (TwoVarianceCurves(spread=0.4), 1.0, gaussian(1.0, 1.4)),
+    (Gaussian(), 1.5, gaussian(1.5)),
+    (Laplace(), 2.0, laplace(2.0)),
+    (TwoVariances(spread=0.4), 1.0, gaussian(1.0, 1.4)),
 ]
 
 
@@ -52,14 +52,14 @@ def test_divergence_is_the_larger_of_both_integrals(
         # The oracle's trapezoids are good to 1e-8 or so.
         assert float(curves.delta(leak, epsilon)) == pytest.approx(max(both), abs=1e-7)
         reverse += both[1] > both[0] + 1e-5
-    if not isinstance(family, TwoVarianceCurves):
+    if not isinstance(family, TwoVariances):
         assert reverse == 0  # of a symmetric pair the forward direction is the larger one
 
 
 def test_the_reverse_direction_can_decide() -> None:
     """Two pieces in which only the absence of the point shows: the mixture hides the forward part."""
 
-    class Backward(ResponseCurves):
+    class Backward(RandomizedResponse):
         """P0 has an outcome that P1 never has, but not the reverse."""
 
         def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
@@ -87,29 +87,31 @@ def test_the_reverse_direction_can_decide() -> None:
 
 def test_known_values_of_the_subsampled_gaussian() -> None:
     """7.6204: by the accountants' own formula for one step, as `calibration.mechanisms` has it."""
-    curves = Curves(family=GaussianCurves(), rate=0.2)
+    curves = Curves(family=Gaussian(), rate=0.2)
     assert float(curves.epsilon(2.0, 1e-5)) == pytest.approx(7.6204, abs=5e-5)
     for mu, rate, delta in [(2.0, 0.2, 1e-5), (0.5, 0.7, 1e-3), (1.0, 0.01, 1e-6), (3.0, 0.4, 0.1)]:
         expected = mechanisms.SubsampledGaussian(mu=mu, rate=rate).epsilon(delta)
-        found = float(Curves(family=GaussianCurves(), rate=rate).epsilon(mu, delta))
+        found = float(Curves(family=Gaussian(), rate=rate).epsilon(mu, delta))
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-9)  # the mechanism's own tolerance
 
 
 def test_readings_share_what_is_seen_and_differ_in_epsilon() -> None:
     rates, leaks = np.linspace(0, 1, 11), np.array([0.5, 2.0])
-    seen = [Curves(family=GaussianCurves(), rate=0.2, reading=reading) for reading in Reading]
+    seen = [
+        Curves(family=Gaussian(), rate=0.2, reading=reading) for reading in MixtureInterpretation
+    ]
     one, two = (each.seen_true_positives(rates, leaks) for each in seen)
     np.testing.assert_array_equal(one, two)
     one, two = (each.densities(rates, leaks)[0] for each in seen)
     np.testing.assert_array_equal(one, two)
     mechanism, attack = (each.epsilon(leaks, 1e-5) for each in seen)
     assert np.all(mechanism < attack)
-    np.testing.assert_array_equal(attack, GaussianCurves().epsilon(leaks, 1e-5))
+    np.testing.assert_array_equal(attack, Gaussian().epsilon(leaks, 1e-5))
 
 
 @pytest.mark.parametrize(
     "family",
-    [GaussianCurves(), LaplaceCurves(), ResponseCurves(), TwoVarianceCurves()],
+    [Gaussian(), Laplace(), RandomizedResponse(), TwoVariances()],
     ids=lambda family: family.name,
 )
 @settings(derandomize=True, max_examples=60, deadline=None)
@@ -117,10 +119,10 @@ def test_readings_share_what_is_seen_and_differ_in_epsilon() -> None:
     leak=st.floats(0.01, 7.0),
     rate=st.floats(0.02, 1.0),
     log_delta=st.floats(-13.0, -0.5),
-    reading=st.sampled_from(Reading),
+    reading=st.sampled_from(MixtureInterpretation),
 )
 def test_epsilon_and_delta_are_inverse(
-    family: Family, leak: float, rate: float, log_delta: float, reading: Reading
+    family: Family, leak: float, rate: float, log_delta: float, reading: MixtureInterpretation
 ) -> None:
     curves, delta = Curves(family=family, rate=rate, reading=reading), math.exp(log_delta)
     epsilon = float(curves.epsilon(np.array(leak), delta))
@@ -135,7 +137,7 @@ def test_epsilon_and_delta_are_inverse(
 
 
 def test_limits() -> None:
-    curves = Curves(family=GaussianCurves(), rate=0.1)
+    curves = Curves(family=Gaussian(), rate=0.1)
     # A mixture is distinguishable at most by its rate: for delta >= rate epsilon is 0.
     assert float(curves.epsilon(50.0, 0.1)) == 0.0
     assert float(curves.epsilon(50.0, 0.5)) == 0.0
@@ -145,21 +147,21 @@ def test_limits() -> None:
     assert float(curves.delta(0.0, 0.3)) == 0.0
     assert float(curves.epsilon(1.0, 0.0)) == np.inf
     # Laplace has an epsilon at delta = 0, and amplification is log(1 + q (e^epsilon - 1)).
-    pure = float(Curves(family=LaplaceCurves(), rate=0.1).epsilon(2.0, 0.0))
+    pure = float(Curves(family=Laplace(), rate=0.1).epsilon(2.0, 0.0))
     assert pure == pytest.approx(math.log1p(0.1 * math.expm1(2.0)), rel=1e-12)
     # A rate of 1 is no mixture.
-    whole = Curves(family=GaussianCurves(), rate=1.0)
-    assert float(whole.epsilon(1.0, 1e-5)) == float(GaussianCurves().epsilon(1.0, 1e-5))
+    whole = Curves(family=Gaussian(), rate=1.0)
+    assert float(whole.epsilon(1.0, 1e-5)) == float(Gaussian().epsilon(1.0, 1e-5))
     # Large epsilon: no overflow, and log(rate) below the full pair.
-    far = float(Curves(family=LaplaceCurves(), rate=0.1).epsilon(580.0, 0.0))
+    far = float(Curves(family=Laplace(), rate=0.1).epsilon(580.0, 0.0))
     assert far == pytest.approx(580 + math.log(0.1), rel=1e-12)
 
 
 @pytest.mark.parametrize("rate", [0.2, 1.0])
 @pytest.mark.parametrize("delta", [1e-6, 1e-2])
 def test_the_largest_leak_has_the_epsilon_asked_for(rate: float, delta: float) -> None:
-    for family in (GaussianCurves(), LaplaceCurves(), ResponseCurves(), TwoVarianceCurves()):
-        for reading in Reading:
+    for family in (Gaussian(), Laplace(), RandomizedResponse(), TwoVariances()):
+        for reading in MixtureInterpretation:
             curves = Curves(family=family, rate=rate, reading=reading)
             for epsilon in (0.5, 3.0, 20.0):
                 leak = curves.largest_leak(epsilon, delta)
@@ -169,7 +171,7 @@ def test_the_largest_leak_has_the_epsilon_asked_for(rate: float, delta: float) -
 def test_densities_of_a_mixture_are_those_of_the_mixed_pair() -> None:
     share, leak = np.linspace(0.02, 0.98, 13), 1.5
     for members in (0.2, 0.5):
-        density, _, below = Curves(family=GaussianCurves(), rate=0.3).densities(
+        density, _, below = Curves(family=Gaussian(), rate=0.3).densities(
             share, np.array([leak]), members
         )
         pair = mixed(gaussian(leak), 0.3)
@@ -185,10 +187,12 @@ def test_densities_of_a_mixture_are_those_of_the_mixed_pair() -> None:
 def test_seen_true_positives_of_a_mixture() -> None:
     rates = np.linspace(0.0, 1.0, 21)
     mechanism = mechanisms.SubsampledGaussian(mu=2.0, rate=0.2)
-    found = Curves(family=GaussianCurves(), rate=0.2).seen_true_positives(rates, np.array([2.0]))
+    found = Curves(family=Gaussian(), rate=0.2).seen_true_positives(rates, np.array([2.0]))
     np.testing.assert_allclose(1 - found[:, 0], mechanism.least_beta(rates), atol=1e-12)
     # For pieces: corners mixed with the diagonal.
-    found = Curves(family=ResponseCurves(), rate=0.5).seen_true_positives(rates, np.array([2.0]))
+    found = Curves(family=RandomizedResponse(), rate=0.5).seen_true_positives(
+        rates, np.array([2.0])
+    )
     whole = 1 - mechanisms.RandomisedResponse(2.0).least_beta(rates)
     np.testing.assert_allclose(found[:, 0], (rates + whole) / 2, atol=1e-12)
 
@@ -196,9 +200,9 @@ def test_seen_true_positives_of_a_mixture() -> None:
 def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
     rate, alpha, leak = 0.3, 0.02, 1.7
     for curves in (
-        Curves(family=GaussianCurves()),
-        Curves(family=GaussianCurves(), rate=rate),
-        Curves(family=GaussianCurves(), rate=rate, reading=Reading.ATTACK),
+        Curves(family=Gaussian()),
+        Curves(family=Gaussian(), rate=rate),
+        Curves(family=Gaussian(), rate=rate, reading=MixtureInterpretation.ATTACK),
     ):
         seen = curves if curves.subsampled else Curves(family=curves.family)
         step = 1e-6
@@ -215,14 +219,14 @@ def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
 
 
 def test_every_rate_and_reading_has_prior_weight() -> None:
-    found = FreeMixing().curves(GaussianCurves())
+    found = FreeMixing().curves(Gaussian())
     assert len(found) == 1 + 2 * len(RATES)
     assert all(share > 0 for _, share in found)
     kinds = {(each.rate, each.reading) for each, _ in found if each.mixed}
-    assert kinds == {(rate, reading) for rate in RATES for reading in Reading}
-    ((alone, share),) = NoMixing().curves(GaussianCurves())
+    assert kinds == {(rate, reading) for rate in RATES for reading in MixtureInterpretation}
+    ((alone, share),) = NoMixing().curves(Gaussian())
     assert (alone.rate, share > 0) == (1.0, True)
-    ((known, share),) = KnownMixing(rate=0.25).curves(GaussianCurves())
+    ((known, share),) = KnownMixing(rate=0.25).curves(Gaussian())
     assert (known.rate, known.subsampled, share > 0) == (0.25, True, True)
 
 

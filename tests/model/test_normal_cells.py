@@ -114,7 +114,7 @@ def every_count(n0: int, n1: int) -> em.AttackCounts:
 
 
 def at(counts: em.AttackCounts, tau: float, share: float) -> dict[str, float]:
-    bound = float(em.CorrelatedCells().cross_correlation_bound(counts, tau))
+    bound = float(em.likelihoods.CorrelatedCells().cross_correlation_bound(counts, tau))
     return {"within_correlation": tau, "cross_correlation": share * bound}
 
 
@@ -124,19 +124,23 @@ def at(counts: em.AttackCounts, tau: float, share: float) -> dict[str, float]:
 def test_cells_add_up_to_one(alpha: float, beta: float) -> None:
     counts = every_count(12, 9)
     for tau, share in product((-0.08, 0.0, 0.3), (-0.99, 0.0, 0.7)):
-        logs = em.CorrelatedCells().log_density(counts, alpha, beta, **at(counts, tau, share))
+        logs = em.likelihoods.CorrelatedCells().log_density(
+            counts, alpha, beta, **at(counts, tau, share)
+        )
         assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-7)
     if min(alpha, beta) == 0:
         assert np.exp(logs).max() < 1 + 1e-9
     # Control: the published density does not, if a rate is near an end.
-    density = em.CorrelatedNormal().log_density(counts, alpha, beta, **at(counts, 0.3, 0.7))
+    density = em.likelihoods.CorrelatedNormal().log_density(
+        counts, alpha, beta, **at(counts, 0.3, 0.7)
+    )
     assert abs(np.exp(density).sum() - 1.0) > 0.01
 
 
 def test_moments_are_those_stated_up_to_rounding() -> None:
     counts, alpha, beta = every_count(60, 80), 0.45, 0.55
     where = at(counts, 0.004, -0.5)
-    chance = np.exp(em.CorrelatedCells().log_density(counts, alpha, beta, **where))
+    chance = np.exp(em.likelihoods.CorrelatedCells().log_density(counts, alpha, beta, **where))
     x, y = counts.false_positives, counts.false_negatives
     tau, rho = where["within_correlation"], where["cross_correlation"]
     mean = chance @ x, chance @ y
@@ -161,7 +165,7 @@ def test_far_from_the_ends_it_is_the_published_density() -> None:
         where = at(counts, 1e-9, 0.6)
         cells, density = (
             kind().log_density(counts, 0.3, 0.6, **where)
-            for kind in (em.CorrelatedCells, em.CorrelatedNormal)
+            for kind in (em.likelihoods.CorrelatedCells, em.likelihoods.CorrelatedNormal)
         )
         gaps.append(abs(float(cells[0] - density[0])))
     # The difference is that of a mean from a midpoint: 1 / (24 variance) and so on.
@@ -175,9 +179,11 @@ def test_counts_are_drawn_from_it(alpha: float) -> None:
     counts, blank = every_count(10, 8), every_count(10, 8).take(np.array([0]))
     where = at(counts, 0.05, 0.8)
     rates = np.full((20_000, 1), alpha), np.full((20_000, 1), 0.3)
-    x, y = em.CorrelatedCells().sample_counts(blank, *rates, where, rng=np.random.default_rng(3))
+    x, y = em.likelihoods.CorrelatedCells().sample_counts(
+        blank, *rates, where, rng=np.random.default_rng(3)
+    )
     seen = np.bincount((y * 11 + x).ravel(), minlength=99)
-    logs = em.CorrelatedCells().log_density(counts, alpha, 0.3, **where)
+    logs = em.likelihoods.CorrelatedCells().log_density(counts, alpha, 0.3, **where)
 
     def p_value(chance: FloatArray) -> float:
         expected = 20_000 * chance
@@ -188,18 +194,18 @@ def test_counts_are_drawn_from_it(alpha: float) -> None:
 
     assert p_value(np.exp(logs)) > 1e-4
     # Control: independent binomials, and the wrong sign of the correlation, are detected.
-    binomial = em.IndependentBinomial().log_density(counts, alpha, 0.3)
+    binomial = em.likelihoods.IndependentBinomial().log_density(counts, alpha, 0.3)
     assert p_value(np.exp(binomial)) < 1e-6
     wrong = where | {"cross_correlation": -where["cross_correlation"]}
-    other = em.CorrelatedCells().log_density(counts, alpha, 0.3, **wrong)
+    other = em.likelihoods.CorrelatedCells().log_density(counts, alpha, 0.3, **wrong)
     assert p_value(np.exp(other)) < 1e-6
 
 
 def test_names_and_words() -> None:
-    assert em.CorrelatedCells().name == "correlated"
-    assert em.CorrelatedNormal().name == "correlated-published"
-    assert em.CorrelatedCells().bounded
-    assert not em.CorrelatedNormal().bounded
-    assert "whole numbers from 0 to N" in em.CorrelatedCells().description[0]
-    assert "as published" in em.CorrelatedNormal().description[0]
-    assert em.CorrelatedCells().smallest_epsilon(every_count(5, 5)) == 0.0
+    assert em.likelihoods.CorrelatedCells().name == "correlated"
+    assert em.likelihoods.CorrelatedNormal().name == "correlated-published"
+    assert em.likelihoods.CorrelatedCells().bounded
+    assert not em.likelihoods.CorrelatedNormal().bounded
+    assert "whole numbers from 0 to N" in em.likelihoods.CorrelatedCells().description[0]
+    assert "as published" in em.likelihoods.CorrelatedNormal().description[0]
+    assert em.likelihoods.CorrelatedCells().smallest_epsilon(every_count(5, 5)) == 0.0

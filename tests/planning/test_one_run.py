@@ -13,7 +13,8 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 import epsilometer as em
-from epsilometer.inference.profile.engine import ProfileSettings
+from epsilometer._text import table_lines
+from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from epsilometer.planning.canary_simulation import WHOLE, Canaries, counted, left_of
 from epsilometer.planning.one_run_wording import (
@@ -23,19 +24,18 @@ from epsilometer.planning.one_run_wording import (
     recommendation,
     table_rows,
 )
-from epsilometer.report.text import table_lines
 
 DELTA = 1e-5
-GAUSSIAN = em.ProfileModel(
+GAUSSIAN = em.CurveModel(
     delta=DELTA,
-    families=(em.GaussianCurves(),),
-    mixing=em.NoMixing(),
-    strength=em.FixedStrength(),
+    families=(em.families.Gaussian(),),
+    mixing=em.families.NoMixing(),
+    strength=em.families.FixedStrength(),
 )
-TRUTH = em.AssumedCurve(epsilon=4.377178)  # mu = 1
+TRUTH = em.goals.AssumedCurve(epsilon=4.377178)  # mu = 1
 
 
-def world(model: em.ProfileModel = GAUSSIAN, **changes: Any) -> Canaries:
+def world(model: em.CurveModel = GAUSSIAN, **changes: Any) -> Canaries:
     settings: dict[str, Any] = {
         "model": model,
         "truth": TRUTH,
@@ -96,7 +96,7 @@ def test_the_oracle_knows_the_information_of_a_normal_shift_without_nuisance() -
 
 @pytest.mark.parametrize(("mu", "canaries"), [(1.0, 1000), (1.0, 4000), (2.0, 2000)])
 def test_widths_are_those_of_asymptotic_theory(mu: float, canaries: int) -> None:
-    truth = em.AssumedCurve(epsilon=float(epsilon_of_gaussian(mu, DELTA)))
+    truth = em.goals.AssumedCurve(epsilon=float(epsilon_of_gaussian(mu, DELTA)))
     own = world(truth=truth)
     widths = [own.simulate(canaries, number).answer.width for number in range(3)]
     theory = asymptotic_width(mu, canaries, rank_information(mu))
@@ -140,26 +140,26 @@ def test_counts_between_ranks_lose_next_to_nothing() -> None:
     few = whole.with_bases(counted(base) for base in whole.bases)
     assert few.trials_h0.tolist() == whole.trials_h0.tolist()
     ends = [
-        ProfileSettings().estimate_quickly(scores, GAUSSIAN).credible_interval("epsilon", 0.9)
+        CurveSettings().estimate_quickly(scores, GAUSSIAN).credible_interval("epsilon", 0.9)
         for scores in (whole, few)
     ]
     widths = [high - low for low, high in ends]
     assert widths[1] == pytest.approx(widths[0], rel=0.01)
     # Negative control: two counts lose most of what the scores say.
     two = whole.with_bases(counted(base, 2) for base in whole.bases)
-    low, high = ProfileSettings().estimate_quickly(two, GAUSSIAN).credible_interval("epsilon", 0.9)
+    low, high = CurveSettings().estimate_quickly(two, GAUSSIAN).credible_interval("epsilon", 0.9)
     assert high - low > 1.1 * widths[0]
 
 
 def test_curves_that_are_left_out_did_not_matter() -> None:
-    model = em.ProfileModel(delta=DELTA)
+    model = em.CurveModel(delta=DELTA)
     (without, with_point), *_ = world(model).draw(WHOLE, 0)
     scores = em.Scores.of_canaries(with_point, without)
     left = left_of(scores, model)
     assert len(left.components) < len(model.components)
     assert left.no_leak == model.no_leak
     probed = [0.05, 0.5, 0.95]
-    both = [ProfileSettings().estimate_quickly(scores, each) for each in (model, left)]
+    both = [CurveSettings().estimate_quickly(scores, each) for each in (model, left)]
     assert both[1].quantile("epsilon", probed) == pytest.approx(
         both[0].quantile("epsilon", probed), rel=1e-3
     )
@@ -169,14 +169,14 @@ def test_curves_that_are_left_out_did_not_matter() -> None:
 
 
 @pytest.fixture(scope="module")
-def plan() -> em.OneRunPlan:
+def plan() -> em.goals.OneRunPlan:
     said: list[str] = []
-    found = em.plan_one_run(
+    found = em.plan(
         GAUSSIAN,
         TRUTH,
-        em.IntervalWidth(at_most=1.0),
-        em.DecidedClaim(claim=3.0),
-        design=em.OneRunCanaries(runs=2, dataset_size=20_000, most=30_000),
+        em.goals.IntervalWidth(at_most=1.0),
+        em.goals.DecidedClaim(claim=3.0),
+        design=em.goals.OneRunCanaries(runs=2, dataset_size=20_000, most=30_000),
         simulations=6,
         on_message=said.append,
     )
@@ -184,7 +184,7 @@ def plan() -> em.OneRunPlan:
     return found
 
 
-def test_the_size_is_that_of_asymptotic_theory(plan: em.OneRunPlan) -> None:
+def test_the_size_is_that_of_asymptotic_theory(plan: em.goals.OneRunPlan) -> None:
     information = rank_information(1.0)
     assert plan.recommended is not None
     sizes = plan.design.sizes
@@ -193,7 +193,7 @@ def test_the_size_is_that_of_asymptotic_theory(plan: em.OneRunPlan) -> None:
     assert abs(sizes.index(plan.recommended.canaries) - exact) <= 1
 
 
-def test_reported_numbers_are_of_the_size_itself(plan: em.OneRunPlan) -> None:
+def test_reported_numbers_are_of_the_size_itself(plan: em.goals.OneRunPlan) -> None:
     found = plan.recommended
     assert found is not None
     own = world(runs=2, claim=3.0)
@@ -211,7 +211,7 @@ def test_reported_numbers_are_of_the_size_itself(plan: em.OneRunPlan) -> None:
     assert found.share_of_data == found.canaries_per_run / 20_000
 
 
-def test_the_plan_in_words(plan: em.OneRunPlan) -> None:
+def test_the_plan_in_words(plan: em.goals.OneRunPlan) -> None:
     assert plan.recommended is not None
     said = " ".join([recommendation(plan), *help_sentences(plan)])
     assert said.startswith(f"Take {plan.recommended.canaries:,} canaries in 2 training runs")
@@ -225,20 +225,20 @@ def test_the_plan_in_words(plan: em.OneRunPlan) -> None:
     assert values["proof"]["refutes_from"] is None
     assert values["recommended"]["canaries"] == plan.recommended.canaries
     header = designs_csv(plan.designs).splitlines()[0]
-    assert header == ",".join(field.name for field in fields(em.PlannedCanaries))
+    assert header == ",".join(field.name for field in fields(em.goals.PlannedCanaries))
 
 
-def test_no_proof_refutes_a_true_claim(plan: em.OneRunPlan) -> None:
-    true = replace(plan, goals=(em.DecidedClaim(claim=5.0),))
+def test_no_proof_refutes_a_true_claim(plan: em.goals.OneRunPlan) -> None:
+    true = replace(plan, goals=(em.goals.DecidedClaim(claim=5.0),))
     assert any("no proof will refute it" in sentence for sentence in help_sentences(true))
 
 
 def test_proofs_refute_what_is_far_below_the_truth() -> None:
-    found = em.plan_one_run(
+    found = em.plan(
         GAUSSIAN,
-        em.AssumedCurve(epsilon=8.0),
-        em.DecidedClaim(claim=1.0),
-        design=em.OneRunCanaries(most=3000),
+        em.goals.AssumedCurve(epsilon=8.0),
+        em.goals.DecidedClaim(claim=1.0),
+        design=em.goals.OneRunCanaries(most=3000),
         simulations=4,
     )
     assert found.proof_size is not None
@@ -248,11 +248,11 @@ def test_proofs_refute_what_is_far_below_the_truth() -> None:
 
 def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
     """One base says nothing of its strength: the interval stays wide, and the plan says why."""
-    found = em.plan_one_run(
-        replace(GAUSSIAN, strength=em.FreeStrengths()),
-        em.AssumedCurve(epsilon=1.0),
-        em.IntervalWidth(at_most=0.5),
-        design=em.OneRunCanaries(most=40_000),
+    found = em.plan(
+        replace(GAUSSIAN, strength=em.families.FreeStrengths()),
+        em.goals.AssumedCurve(epsilon=1.0),
+        em.goals.IntervalWidth(at_most=0.5),
+        design=em.goals.OneRunCanaries(most=40_000),
     )
     assert found.recommended is None
     assert recommendation(found).startswith("No number of canaries up to 40,000 reaches")
@@ -262,7 +262,7 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
-    found = em.plan_one_run(GAUSSIAN, TRUTH, em.IntervalWidth(at_most=6.5))
+    found = em.plan(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=6.5))
     assert found.nothing_needed
     assert (found.recommended, found.designs) == (None, ())
     assert recommendation(found).startswith("Nothing needs to be measured")
@@ -273,7 +273,7 @@ def test_the_prior_width_counts_no_leak() -> None:
     from epsilometer.planning.one_run import _prior_width
 
     # A half-normal of scale sqrt(10), and 10 % at 0: the 5 % quantile is 0.
-    model = em.ProfileModel(delta=DELTA)
+    model = em.CurveModel(delta=DELTA)
     high = math.sqrt(10) * ndtri((1 + (0.95 - 0.1) / 0.9) / 2)
     assert _prior_width(model, 0.9) == pytest.approx(high)
     plain = math.sqrt(10) * (ndtri(0.975) - ndtri(0.525))
@@ -284,9 +284,7 @@ def test_the_prior_width_counts_no_leak() -> None:
 @pytest.mark.slow
 def test_same_seed_same_plan_and_every_size_up_to_a_million() -> None:
     def planned(seed: int) -> dict[str, Any]:
-        return described(
-            em.plan_one_run(GAUSSIAN, TRUTH, em.IntervalWidth(at_most=0.05), seed=seed)
-        )
+        return described(em.plan(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=0.05), seed=seed))
 
     found = planned(1)
     assert found["recommended"]["canaries"] >= 300_000
@@ -309,25 +307,25 @@ def test_same_seed_same_plan_and_every_size_up_to_a_million() -> None:
 )
 def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     with pytest.raises(em.InputError, match=message):
-        em.plan_one_run(GAUSSIAN, TRUTH, em.IntervalWidth(at_most=1.0), **change)
+        em.plan(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=1.0), **change)
 
 
 def test_what_does_not_fit_canaries_is_refused() -> None:
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan_one_run(GAUSSIAN, TRUTH)
-    other: Any = em.AuditModel(delta=DELTA)
-    with pytest.raises(em.InputError, match="got AuditModel and AssumedCurve"):
-        em.plan_one_run(other, TRUTH, em.IntervalWidth(at_most=1.0))
-    pure = em.ProfileModel(delta=0.0)
+        em.plan(GAUSSIAN, TRUTH)
+    other: Any = em.CountModel(delta=DELTA)
+    with pytest.raises(em.InputError, match="got CountModel and AssumedCurve"):
+        em.plan(other, TRUTH, em.goals.IntervalWidth(at_most=1.0))
+    pure = em.CurveModel(delta=0.0)
     with pytest.raises(em.InputError, match="no epsilon at 0"):
-        em.plan_one_run(pure, TRUTH, em.IntervalWidth(at_most=1.0))
+        em.plan(pure, TRUTH, em.goals.IntervalWidth(at_most=1.0))
     for make in (
-        lambda: em.AssumedCurve(epsilon=0.0),
-        lambda: em.AssumedCurve(epsilon=1.0, strength=0.0),
-        lambda: em.AssumedCurve(epsilon=1.0, family=em.ResponseCurves()),
-        lambda: em.OneRunCanaries(runs=0),
-        lambda: em.OneRunCanaries(dataset_size=0),
-        lambda: em.OneRunCanaries(most=10**7),
+        lambda: em.goals.AssumedCurve(epsilon=0.0),
+        lambda: em.goals.AssumedCurve(epsilon=1.0, strength=0.0),
+        lambda: em.goals.AssumedCurve(epsilon=1.0, family=em.families.RandomizedResponse()),
+        lambda: em.goals.OneRunCanaries(runs=0),
+        lambda: em.goals.OneRunCanaries(dataset_size=0),
+        lambda: em.goals.OneRunCanaries(most=10**7),
     ):
         with pytest.raises(em.InputError, match="expected"):
             make()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer._text import table_lines
 from epsilometer.model.dependence import IndependentRows
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.plan import sizes_between
@@ -34,28 +35,29 @@ from epsilometer.planning.wording import (
     table_rows,
 )
 from epsilometer.report.figures.plan import draw_plan
-from epsilometer.report.text import table_lines
 
-MODEL = em.AuditModel(delta=1e-3)
-ASSUMED = em.AssumedScenario(epsilon=2.0, strength=0.5)
+MODEL = em.CountModel(delta=1e-3)
+ASSUMED = em.goals.AssumedScenario(epsilon=2.0, strength=0.5)
 LIMITS: dict[str, Any] = {"most_bases": 10, "most_challenges": 70, "simulations": 20}
 TRUTH = Truth(2.0, 0.5)
 
 
 @pytest.fixture(scope="module")
-def plan() -> em.AuditPlan:
-    return em.plan_audit(
-        MODEL, ASSUMED, em.IntervalWidth(at_most=2.8), models_per_second=2.0, **LIMITS
+def plan() -> em.goals.AuditPlan:
+    return em.plan(
+        MODEL, ASSUMED, em.goals.IntervalWidth(at_most=2.8), models_per_second=2.0, **LIMITS
     )
 
 
 @pytest.fixture(scope="module")
-def pilot() -> em.Posterior:
+def pilot() -> em.engines.CountPosterior:
     rng = np.random.default_rng(2)
     from epsilometer.model.region import sample_rings
 
     alpha, beta = sample_rings(2.0, 1e-3, 0.5, size=(6,), rng=rng)
-    counts = em.IndependentBinomial().sample(alpha, beta, trials_h0=60, trials_h1=60, rng=rng)
+    counts = em.likelihoods.IndependentBinomial().sample(
+        alpha, beta, trials_h0=60, trials_h1=60, rng=rng
+    )
     return em.estimate(counts, MODEL)
 
 
@@ -79,7 +81,7 @@ def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
     candidates = [
         CandidateDesign(n, many) for n in sizes_between(5, 150) for many in sizes_between(20, 2000)
     ]
-    goals, said = [em.IntervalWidth(at_most=wanted)], list[str]()
+    goals, said = [em.goals.IntervalWidth(at_most=wanted)], list[str]()
     search = Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 60,
@@ -106,7 +108,7 @@ def test_the_search_says_when_nothing_is_large_enough() -> None:
     search = Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 20,
-        goals=[em.IntervalWidth(at_most=0.5)],
+        goals=[em.goals.IntervalWidth(at_most=0.5)],
         probability=0.8,
         candidates=candidates,
         cost=lambda design: design.bases * design.challenges,
@@ -125,7 +127,7 @@ def widths(design: CandidateDesign, runs: int) -> np.ndarray:
     )
 
 
-def test_reported_numbers_are_of_the_design_itself(plan: em.AuditPlan) -> None:
+def test_reported_numbers_are_of_the_design_itself(plan: em.goals.AuditPlan) -> None:
     found = plan.recommended
     assert found is not None
     again = widths(CandidateDesign(found.bases, found.challenges), found.simulations)
@@ -156,7 +158,7 @@ def test_the_floor_is_where_many_challenges_lead() -> None:
     assert np.all(widths(CandidateDesign(5, 60), runs) > 0.95 * floor)
 
 
-def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> None:
+def test_the_plan_in_words_and_pictures(plan: em.goals.AuditPlan, tmp_path: Any) -> None:
     assert plan.recommended is not None
     said = recommendation(plan)
     assert said.startswith(f"Take {plan.recommended.bases} challenge bases with")
@@ -176,10 +178,10 @@ def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> No
 
 
 def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
-    plan = em.plan_audit(
+    plan = em.plan(
         MODEL,
         ASSUMED,
-        em.IntervalWidth(at_most=0.2),
+        em.goals.IntervalWidth(at_most=0.2),
         most_bases=7,
         most_challenges=50,
         simulations=20,
@@ -191,21 +193,21 @@ def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
-    plan = em.plan_audit(MODEL, ASSUMED, em.IntervalWidth(at_most=6.5))
+    plan = em.plan(MODEL, ASSUMED, em.goals.IntervalWidth(at_most=6.5))
     assert plan.nothing_needed
     assert (plan.recommended, plan.designs) == (None, ())
     assert recommendation(plan).startswith("Nothing needs to be measured")
 
 
 def test_a_claim_far_below_the_truth_is_refuted() -> None:
-    plan = em.plan_audit(
+    plan = em.plan(
         MODEL,
-        em.AssumedScenario(epsilon=4.0, strength=0.6),
-        em.DecidedClaim(claim=0.5),
+        em.goals.AssumedScenario(epsilon=4.0, strength=0.6),
+        em.goals.DecidedClaim(claim=0.5),
         most_bases=7,
         most_challenges=100,
         simulations=20,
-        cost=em.SeparateShadows(shadows_h0=3, shadows_h1=4),
+        cost=em.goals.SeparateShadows(shadows_h0=3, shadows_h1=4),
     )
     found = plan.recommended
     assert found is not None
@@ -217,18 +219,18 @@ def test_a_claim_far_below_the_truth_is_refuted() -> None:
 
 
 def test_costs_are_those_of_the_measuring_designs() -> None:
-    fast = em.MeasureMIAFast(replicates=50)
-    assert fast.models(0) + fast.models(1) == 50 * em.CrossFedModels().models_per_challenge
-    slow = em.MeasureMIA(replicates=50, shadows_h0=3, shadows_h1=4)
-    ours = em.SeparateShadows(shadows_h0=3, shadows_h1=4).models_per_challenge
+    fast = em.CrossFed(replicates=50)
+    assert fast.models(0) + fast.models(1) == 50 * em.goals.CrossFedModels().models_per_challenge
+    slow = em.ShadowModels(replicates=50, shadows_h0=3, shadows_h1=4)
+    ours = em.goals.SeparateShadows(shadows_h0=3, shadows_h1=4).models_per_challenge
     assert slow.models(0) + slow.models(1) == 50 * ours
 
 
 # --- pilots -----------------------------------------------------------------------------------
 
 
-def test_truths_of_a_pilot_follow_its_posterior(pilot: em.Posterior) -> None:
-    truths = em.PilotScenario(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTHS))
+def test_truths_of_a_pilot_follow_its_posterior(pilot: em.engines.CountPosterior) -> None:
+    truths = em.goals.PilotScenario(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTHS))
     drawn = np.array([truth.epsilon for truth in truths])
     for probability in (0.1, 0.5, 0.9):
         share = np.mean(drawn <= pilot.quantile("epsilon", probability))
@@ -237,11 +239,13 @@ def test_truths_of_a_pilot_follow_its_posterior(pilot: em.Posterior) -> None:
     assert {truth.variance_ratio for truth in truths} == {1.0}
 
 
-def test_a_pilot_is_extended_at_its_own_number_of_challenges(pilot: em.Posterior) -> None:
-    plan = em.plan_audit(
+def test_a_pilot_is_extended_at_its_own_number_of_challenges(
+    pilot: em.engines.CountPosterior,
+) -> None:
+    plan = em.plan(
         MODEL,
-        em.PilotScenario(posterior=pilot, extend=True),
-        em.IntervalWidth(at_most=3.0),
+        em.goals.PilotScenario(posterior=pilot, extend=True),
+        em.goals.IntervalWidth(at_most=3.0),
         most_bases=30,
         simulations=20,
         alternatives=False,
@@ -262,9 +266,9 @@ def test_correlations_of_a_pilot_are_kept_as_they_show_in_counts() -> None:
         false_negatives=[20, 10, 18, 30],
         trials_h1=50,
     )
-    model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
+    model = em.CountModel(delta=1e-3, likelihood=em.likelihoods.CorrelatedNormal())
     posterior = em.estimate(counts, model)
-    truths = em.PilotScenario(posterior=posterior).truths(500, rng=np.random.default_rng(1))
+    truths = em.goals.PilotScenario(posterior=posterior).truths(500, rng=np.random.default_rng(1))
     drawn = posterior.draws(500, rng=np.random.default_rng(1))
     ratio = 1 + 49 * drawn["within_correlation"]
     assert [truth.variance_ratio for truth in truths] == pytest.approx(ratio)
@@ -282,9 +286,9 @@ def test_dependent_attacks_are_refused() -> None:
         groups=["a", "a"],
     )
     # Any posterior of such counts will do; this dependence is the quickest to estimate.
-    posterior = em.estimate(counts, em.AuditModel(delta=1e-3, dependence=IndependentRows()))
+    posterior = em.estimate(counts, em.CountModel(delta=1e-3, dependence=IndependentRows()))
     with pytest.raises(em.InputError, match="one attack per base"):
-        em.PilotScenario(posterior=posterior)
+        em.goals.PilotScenario(posterior=posterior)
 
 
 # --- the same for anybody ---------------------------------------------------------------------
@@ -293,10 +297,10 @@ def test_dependent_attacks_are_refused() -> None:
 @pytest.mark.slow
 def test_same_seed_same_plan_for_any_number_of_workers() -> None:
     def planned(workers: int, seed: int) -> dict[str, Any]:
-        found = em.plan_audit(
+        found = em.plan(
             MODEL,
             ASSUMED,
-            em.IntervalWidth(at_most=4.0),
+            em.goals.IntervalWidth(at_most=4.0),
             most_bases=6,
             most_challenges=40,
             simulations=20,
@@ -328,33 +332,35 @@ def test_same_seed_same_plan_for_any_number_of_workers() -> None:
 )
 def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     with pytest.raises(em.InputError, match=message):
-        em.plan_audit(MODEL, ASSUMED, em.IntervalWidth(at_most=1.0), **change)
+        em.plan(MODEL, ASSUMED, em.goals.IntervalWidth(at_most=1.0), **change)
 
 
-def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
+def test_goals_and_scenarios_are_checked(pilot: em.engines.CountPosterior) -> None:
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan_audit(MODEL, ASSUMED)
+        em.plan(MODEL, ASSUMED)
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan_audit(MODEL, ASSUMED, em.IntervalWidth(at_most=1.0), em.IntervalWidth(at_most=2.0))
-    with pytest.raises(em.InputError, match="model of the pilot"):
-        em.plan_audit(
-            em.AuditModel(delta=0.5),
-            em.PilotScenario(posterior=pilot),
-            em.IntervalWidth(at_most=1.0),
+        em.plan(
+            MODEL, ASSUMED, em.goals.IntervalWidth(at_most=1.0), em.goals.IntervalWidth(at_most=2.0)
         )
-    extended = em.PilotScenario(posterior=pilot, extend=True)
+    with pytest.raises(em.InputError, match="model of the pilot"):
+        em.plan(
+            em.CountModel(delta=0.5),
+            em.goals.PilotScenario(posterior=pilot),
+            em.goals.IntervalWidth(at_most=1.0),
+        )
+    extended = em.goals.PilotScenario(posterior=pilot, extend=True)
     with pytest.raises(em.InputError, match="above the 6 bases of the pilot"):
-        em.plan_audit(MODEL, extended, em.IntervalWidth(at_most=1.0), most_bases=6)
-    fixed = em.AuditModel(delta=0.1, epsilon=em.Fixed(value=1.0))
+        em.plan(MODEL, extended, em.goals.IntervalWidth(at_most=1.0), most_bases=6)
+    fixed = em.CountModel(delta=0.1, epsilon=em.priors.Fixed(value=1.0))
     with pytest.raises(em.InputError, match="nothing to plan"):
-        em.plan_audit(fixed, ASSUMED, em.IntervalWidth(at_most=1.0))
+        em.plan(fixed, ASSUMED, em.goals.IntervalWidth(at_most=1.0))
     for make in (
-        lambda: em.AssumedScenario(epsilon=0.0, strength=0.5),
-        lambda: em.AssumedScenario(epsilon=1.0, strength=1.5),
-        lambda: em.AssumedScenario(epsilon=1.0, strength=0.5, count_correlation=1.0),
-        lambda: em.IntervalWidth(at_most=0.0),
-        lambda: em.DecidedClaim(claim=-1.0),
-        lambda: em.SeparateShadows(shadows_h0=0, shadows_h1=1),
+        lambda: em.goals.AssumedScenario(epsilon=0.0, strength=0.5),
+        lambda: em.goals.AssumedScenario(epsilon=1.0, strength=1.5),
+        lambda: em.goals.AssumedScenario(epsilon=1.0, strength=0.5, count_correlation=1.0),
+        lambda: em.goals.IntervalWidth(at_most=0.0),
+        lambda: em.goals.DecidedClaim(claim=-1.0),
+        lambda: em.goals.SeparateShadows(shadows_h0=0, shadows_h1=1),
     ):
         with pytest.raises(em.InputError, match="expected"):
             make()
@@ -367,7 +373,7 @@ def quick_search(wanted: float, *, work: float) -> Search:
     return Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 20,
-        goals=[em.IntervalWidth(at_most=wanted)],
+        goals=[em.goals.IntervalWidth(at_most=wanted)],
         probability=0.8,
         candidates=[
             CandidateDesign(n, many)
@@ -416,11 +422,11 @@ def test_a_quick_search_bisects_where_the_surface_finds_nothing_likely() -> None
     assert any(search.cost(found) / 2 <= search.cost(d) < search.cost(found) for d in short)
 
 
-def test_a_quick_plan_of_a_pilot_is_no_extreme(pilot: em.Posterior) -> None:
-    plan = em.plan_audit(
+def test_a_quick_plan_of_a_pilot_is_no_extreme(pilot: em.engines.CountPosterior) -> None:
+    plan = em.plan(
         MODEL,
-        em.PilotScenario(posterior=pilot),
-        em.IntervalWidth(at_most=3.5),
+        em.goals.PilotScenario(posterior=pilot),
+        em.goals.IntervalWidth(at_most=3.5),
         most_bases=50,
         most_challenges=1000,
         quick=True,
@@ -450,9 +456,9 @@ def test_a_quick_search_that_ends_early_says_so() -> None:
     search = quick_search(0.02, work=10_000)
     assert search.cheapest() is None
     assert not search.out_of_work  # the largest design was examined, and falls far short
-    truth = em.AssumedScenario(epsilon=2.0, strength=0.5)
-    plan = em.plan_audit(MODEL, truth, em.IntervalWidth(at_most=9.0))
-    narrow = (em.IntervalWidth(at_most=1.0),)
+    truth = em.goals.AssumedScenario(epsilon=2.0, strength=0.5)
+    plan = em.plan(MODEL, truth, em.goals.IntervalWidth(at_most=9.0))
+    narrow = (em.goals.IntervalWidth(at_most=1.0),)
     said = recommendation(replace(plan, goals=narrow, quick=True, complete=False))
     assert "quick search" in said
     assert "--thorough" in said
@@ -461,10 +467,10 @@ def test_a_quick_search_that_ends_early_says_so() -> None:
 
 def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
     plans = [
-        em.plan_audit(
+        em.plan(
             MODEL,
-            em.AssumedScenario(epsilon=2.0, strength=0.5),
-            em.IntervalWidth(at_most=3.0),
+            em.goals.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.goals.IntervalWidth(at_most=3.0),
             most_bases=10,
             most_challenges=100,
             quick=True,
@@ -479,9 +485,9 @@ def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
 
 def test_the_old_name_of_alternatives_warns() -> None:
     with pytest.warns(DeprecationWarning, match="surroundings is deprecated"):
-        em.plan_audit(
+        em.plan(
             MODEL,
-            em.AssumedScenario(epsilon=2.0, strength=0.5),
-            em.IntervalWidth(at_most=9.0),
+            em.goals.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.goals.IntervalWidth(at_most=9.0),
             surroundings=False,  # type: ignore[call-arg]
         )

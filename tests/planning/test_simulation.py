@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.exact.engine import estimate_quickly
+from epsilometer.engines.exact.engine import estimate_quickly
 from epsilometer.model.region import sample_ring
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import (
@@ -29,9 +29,11 @@ APART = 4.4
 def setting(
     *, correlated: bool = False, pilot: em.AttackCounts | None = None, most_bases: int = 40
 ) -> Setting:
-    likelihood = em.CorrelatedNormal() if correlated else em.IndependentBinomial()
+    likelihood = (
+        em.likelihoods.CorrelatedNormal() if correlated else em.likelihoods.IndependentBinomial()
+    )
     return Setting(
-        model=em.AuditModel(delta=DELTA, likelihood=likelihood),
+        model=em.CountModel(delta=DELTA, likelihood=likelihood),
         level=0.9,
         claim=1.0,
         pilot=pilot,
@@ -54,7 +56,7 @@ def direct() -> np.ndarray:
             trials_h1=SMALL.challenges,
         )
         posterior = em.estimate(
-            counts, em.AuditModel(delta=DELTA), em.ExactSettings(tolerance=0.02)
+            counts, em.CountModel(delta=DELTA), em.engines.ExactSettings(tolerance=0.02)
         )
         low, high = posterior.credible_interval("epsilon")
         found.append(np.log(high - low))

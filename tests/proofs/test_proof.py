@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
-from epsilometer.calibration.mechanisms import Laplace, Mechanism, Null, RandomisedResponse
+from epsilometer.calibration.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
 from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
 from epsilometer.errors import InputError
 from epsilometer.model.measured import MeasuredBy
@@ -131,7 +131,7 @@ def test_claims_beyond_everything_are_taken() -> None:
 # --- false refutations: every look counts -----------------------------------------------------
 
 
-@pytest.mark.parametrize("mechanism", [Null(), RandomisedResponse(1.0), Laplace(1.0)])
+@pytest.mark.parametrize("mechanism", [Null(), RandomisedResponse(1.0), LaplaceMechanism(1.0)])
 def test_a_true_claim_is_rarely_refuted_at_any_time(mechanism: Mechanism) -> None:
     runs = 200
     cell = RefutationCell(mechanism=mechanism, bases=2, models=60, runs=runs)
@@ -174,7 +174,9 @@ def test_order_survives_files(tmp_path: Path) -> None:
     again = em.Scores.read(tmp_path / "scores.csv")
     for mine, theirs in zip(scores.bases, again.bases, strict=True):
         np.testing.assert_array_equal(mine.in_training_order, theirs.in_training_order)
-    model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+    model = em.CurveModel(
+        delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
+    )
     em.estimate(scores, model).save(tmp_path / "posterior.nc")
     loaded = em.load(tmp_path / "posterior.nc").scores
     assert em.prove(loaded, delta=1e-3) == em.prove(scores, delta=1e-3)
@@ -260,7 +262,7 @@ def test_counts_are_for_one_analysis_and_near_the_classical_bound() -> None:
     proof = em.prove(COUNTS, delta=1e-3, claim=0.5)
     assert not proof.any_time
     assert proof.refuted
-    half = em.best_base(em.ClopperPearson(), COUNTS, 1e-3, 0.025)
+    half = em.baselines.best_base(em.baselines.ClopperPearson(), COUNTS, 1e-3, 0.025)
     assert proof.at_least >= half - 1e-4
 
 
@@ -314,13 +316,15 @@ def test_dependent_scores_prove_nothing_in_any_form(tmp_path: Path) -> None:
         em.prove(scores, delta=1e-3)
     with pytest.raises(InputError, match="prove nothing"):
         em.prove(scores.take([0]), delta=1e-3)
-    model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+    model = em.CurveModel(
+        delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
+    )
     posterior = em.estimate(scores, model)
     posterior.save(tmp_path / "p.nc")
     loaded = em.load(tmp_path / "p.nc")
-    assert em.judge(loaded, claim=0.1).grounds != em.Grounds.PROVEN
+    assert em.judge(loaded, claim=0.1).grounds != em.judgement.Grounds.PROVEN
     assert em.judge(em.estimate(em.Scores.of_counts(replace(crossed, measured=None)), model), claim=0.1
-    ).grounds == em.Grounds.PROVEN  # fmt: skip
+    ).grounds == em.judgement.Grounds.PROVEN  # fmt: skip
 
 
 def test_a_statistic_of_several_models_proves_nothing() -> None:
@@ -339,8 +343,12 @@ def test_a_statistic_of_several_models_proves_nothing() -> None:
     def one_by_one(values: FloatArray) -> FloatArray:
         return -np.sqrt(values)
 
-    wrong = em.scores_of(losses, em.CustomStatistic(name="by place", function=by_place))
-    right = em.scores_of(losses, em.CustomStatistic(name="root", function=one_by_one))
+    wrong = em.attacks.scores_of(
+        losses, em.attacks.CustomStatistic(name="by place", function=by_place)
+    )
+    right = em.attacks.scores_of(
+        losses, em.attacks.CustomStatistic(name="root", function=one_by_one)
+    )
     assert (wrong.dependent, right.dependent) == (True, False)
     with pytest.raises(InputError, match="prove nothing"):
         em.prove(wrong, delta=1e-3)
@@ -398,7 +406,7 @@ def test_canaries_of_one_run_have_the_one_run_bound() -> None:
     rng = np.random.default_rng(4)
     members, others = rng.normal(size=510) + 2, rng.normal(size=490)
     proof = em.prove(em.Scores.of_canaries(members, others), delta=1e-5, claim=0.5)
-    bound = em.CanaryScoreAuditor(members, others).epsilon_one_run_fdp(0.05, 1e-5)
+    bound = em.baselines.CanaryScoreAuditor(members, others).epsilon_one_run_fdp(0.05, 1e-5)
     assert proof.at_least == pytest.approx(bound, abs=2e-4)
     assert proof.refuted
     assert not proof.any_time

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from epsilometer.judgement.claimed_curve import JudgedCurve
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import epsilometer as em
-from epsilometer.inference.claimed_curve import JudgedCurve
-from epsilometer.inference.result import Origin, Result
+from epsilometer.judgement.result import Origin, Result
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.published import charts
 from epsilometer.report.writing import write_page
@@ -231,21 +231,21 @@ def exact() -> Result:
         curves=result.sweep(),
         claim_source="algorithm",
     )
-    posterior = em.estimate(result.counts(0.1), em.AuditModel(delta=0.01))
+    posterior = em.estimate(result.counts(0.1), em.CountModel(delta=0.01))
     claim = posterior.median("epsilon")
-    curve = em.estimate_curve(posterior.counts, posterior.model, [1e-6, 1e-4, 0.01, 0.1])
-    table = JudgedCurve.of(curve, claim=em.ClaimedCurve(deltas=[1e-4], epsilons=[claim]))
+    curve = em.engines.estimate_curve(posterior.counts, posterior.model, [1e-6, 1e-4, 0.01, 0.1])
+    table = JudgedCurve.of(curve, claim=em.judgement.ClaimedCurve(deltas=[1e-4], epsilons=[claim]))
     return gather(posterior, claim=claim, origin=origin, over_delta=table)
 
 
 def chains() -> Result:
     """Chains too short to be believed."""
-    settings = em.McmcSettings(num_iterations=700, num_warmup=300, num_chains=3, seed=1)
-    return gather(em.estimate(SIX, em.AuditModel(delta=0.01), settings), claim=2.0, compare=False)
+    settings = em.engines.McmcSettings(num_iterations=700, num_warmup=300, num_chains=3, seed=1)
+    return gather(em.estimate(SIX, em.CountModel(delta=0.01), settings), claim=2.0, compare=False)
 
 
 def correlated() -> Result:
-    model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
+    model = em.CountModel(delta=0.01, likelihood=em.likelihoods.CorrelatedNormal())
     counts = em.AttackCounts(
         false_positives=[10, 0], trials_h0=100, false_negatives=[20, 60], trials_h1=100
     )
@@ -256,16 +256,16 @@ def one_base() -> Result:
     counts = em.AttackCounts(
         false_positives=[200], trials_h0=500, false_negatives=[210], trials_h1=500
     )
-    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), compare=False)
+    return gather(em.estimate(counts, em.CountModel(delta=0.01)), compare=False)
 
 
 def fixed_strength() -> Result:
-    model = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.5))
+    model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.5))
     return gather(em.estimate(SIX, model), claim=0.5, level=0.8, compare=False)
 
 
 def fixed_epsilon() -> Result:
-    model = em.AuditModel(delta=0.01, epsilon=em.Fixed(value=2.0))
+    model = em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=2.0))
     return gather(em.estimate(SIX, model))
 
 
@@ -282,7 +282,7 @@ def hostile() -> Result:
     )
     rng = np.random.default_rng(1)
     p_values = rng.random((size, 30)), rng.random((size, 30)) ** 3
-    result = em.AttackResult(
+    result = em.attacks.AttackResult(
         names=counts.names,
         statistic="loss",
         attack="threshold",
@@ -299,7 +299,7 @@ def hostile() -> Result:
         curves=result.sweep(),
     )
     return gather(
-        em.estimate(counts, em.AuditModel(delta=0.01)), claim=0.2, origin=origin, compare=False
+        em.estimate(counts, em.CountModel(delta=0.01)), claim=0.2, origin=origin, compare=False
     )
 
 
@@ -312,7 +312,7 @@ def many() -> Result:
         false_negatives=np.tile(rng.binomial(100, 0.6, 40), 50),
         trials_h1=100,
     )
-    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), claim=30.0, compare=False)
+    return gather(em.estimate(counts, em.CountModel(delta=0.01)), claim=30.0, compare=False)
 
 
 KINDS = (exact, chains, correlated, one_base, fixed_strength, fixed_epsilon, hostile)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from epsilometer.judgement.claimed_curve import JudgedCurve
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.inference.claimed_curve import JudgedCurve
-from epsilometer.inference.mcmc.diagnostics import diagnose
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.provenance import Provenance
-from epsilometer.inference.result import Origin, OtherModels, Question, Result
-from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.judgement.result import Origin, OtherModels, Question, Result
+from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.posteriors.provenance import Provenance
 
 
 def counts(positives: object, negatives: object, trials: int) -> em.AttackCounts:
@@ -28,8 +28,8 @@ def counts(positives: object, negatives: object, trials: int) -> em.AttackCounts
 TWO = counts([10, 30], [20, 30], 100)
 
 
-def exact(observed: em.AttackCounts = TWO, **model: object) -> Posterior:
-    return em.estimate(observed, em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
+def exact(observed: em.AttackCounts = TWO, **model: object) -> CountPosterior:
+    return em.estimate(observed, em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
 
 
 def sampled(
@@ -41,7 +41,7 @@ def sampled(
     **model: object,
 ) -> SamplePosterior:
     """Draws that no sampler made: what figures of chains show does not depend on it."""
-    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
+    audit = em.CountModel(delta=0.01, **model)  # type: ignore[arg-type]
     rng = np.random.default_rng(1)
     samples = {
         name: np.clip(centre + scale * (rng.random((chains, 400)) - 0.5), 0, 1)
@@ -57,18 +57,18 @@ def sampled(
 
 
 @cache
-def attack() -> em.AttackResult:
+def attack() -> em.attacks.AttackResult:
     """A real attack on real models of an algorithm that ships."""
     plan = em.Plan(
-        population=em.load_population("directions"),
-        algorithm=em.ClippedMean(noise=0.02, records=50),
-        design=em.MeasureMIAFast(replicates=20),
+        population=em.datasets.load_population("directions"),
+        algorithm=em.training.ClippedMean(noise=0.02, records=50),
+        design=em.CrossFed(replicates=20),
         challenge_bases=4,
         dataset_size=49,
         seed=1,
     )
     losses = em.measure(plan).only
-    return plan.design.attack(losses, em.LikelihoodRatio(), statistic=em.Loss())
+    return plan.design.attack(losses, em.attacks.LikelihoodRatio(), statistic=em.attacks.Loss())
 
 
 def curves() -> tuple[ErrorCurves, em.AttackCounts]:
@@ -76,7 +76,7 @@ def curves() -> tuple[ErrorCurves, em.AttackCounts]:
 
 
 def gather(
-    posterior: Posterior,
+    posterior: CountPosterior,
     *,
     level: float = 0.9,
     claim: float | None = None,

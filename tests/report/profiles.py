@@ -9,19 +9,19 @@ from functools import cache
 import numpy as np
 
 import epsilometer as em
-from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Origin, Question
-from epsilometer.model.profile import ProfileModel
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Origin, Question
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
 from tests.report.browser import HACK, HOSTILE
 from tests.report.posteriors import gather
 
-SETTINGS = em.ProfileSettings(tolerance=0.1)
+SETTINGS = em.engines.CurveSettings(tolerance=0.1)
 """What reports show does not depend on how exact it is."""
 
-SIMPLE = ProfileModel(delta=1e-2, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+SIMPLE = CurveModel(delta=1e-2, families=(em.families.Gaussian(),), mixing=em.families.NoMixing())
 """One family and no mixture, for many bases."""
 
 
@@ -37,14 +37,14 @@ def gaussian(
     )
 
 
-def posterior(scores: Scores | em.AttackCounts, model: ProfileModel) -> ProfilePosterior:
+def posterior(scores: Scores | em.AttackCounts, model: CurveModel) -> CurvePosterior:
     return SETTINGS.estimate(scores, model)
 
 
 @cache
 def bare() -> ProfileResult:
     """No claim, no curve, nothing known of where the scores came from."""
-    found = posterior(gaussian([1.5, 0.2, 0.8], 40), ProfileModel(delta=1e-3))
+    found = posterior(gaussian([1.5, 0.2, 0.8], 40), CurveModel(delta=1e-3))
     return ProfileResult(posterior=found)
 
 
@@ -61,12 +61,12 @@ def full() -> ProfileResult:
         models={"trained": 240, "reused": 0, "failed": 2},
     )
     published = gather(
-        em.estimate(counts, em.AuditModel(delta=1e-3)),
+        em.estimate(counts, em.CountModel(delta=1e-3)),
         claim=0.5,
         origin=Origin(attack={"target_alpha": 0.1}),
         compare=False,
     )
-    curve = ProfileCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=0.5)
+    curve = JointDeltaCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=0.5)
     asked = Question(claim=0.5, claim_source="algorithm")
     return ProfileResult(
         posterior=found, question=asked, origin=origin, over_delta=curve, published=published
@@ -76,7 +76,7 @@ def full() -> ProfileResult:
 @cache
 def null() -> ProfileResult:
     """Scores that say nothing, and a prior that thinks so."""
-    model = ProfileModel(delta=1e-3, no_leak=0.5)
+    model = CurveModel(delta=1e-3, no_leak=0.5)
     return ProfileResult(posterior=posterior(gaussian([0.0, 0.0], 40), model))
 
 
@@ -86,7 +86,7 @@ def counted() -> ProfileResult:
     counts = em.AttackCounts(
         false_positives=[10, 30], trials_h0=100, false_negatives=[40, 30], trials_h1=100
     )
-    return ProfileResult(posterior=posterior(counts, ProfileModel(delta=1e-3)))
+    return ProfileResult(posterior=posterior(counts, CurveModel(delta=1e-3)))
 
 
 @cache
@@ -99,7 +99,7 @@ def hostile() -> ProfileResult:
         variant=f"</script><script>{HACK}</script>",
         warnings=(f"<script>{HACK}</script>", "a <b>bold</b> \u202ewarning"),
     )
-    model = replace(SIMPLE, strength=em.FixedStrength(value=1.0))
+    model = replace(SIMPLE, strength=em.families.FixedStrength(value=1.0))
     scores = gaussian(shifts, 20, names=list(HOSTILE))
     return ProfileResult(
         posterior=posterior(scores, model), question=Question(claim=1.0), origin=origin

@@ -14,7 +14,7 @@ from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.cli.compare_attacks import text_of
 from epsilometer.errors import InputError
-from epsilometer.report.attack_comparison import (
+from epsilometer.report.text.attack_comparison import (
     RATES,
     AttackComparison,
     AttackRow,

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.report.data import report_data
+from epsilometer.report.text.data import report_data
 from tests.report.browser import (
     WIDTH,
     Make,

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
-from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.model.region import critical_epsilon
 from tests.report.browser import (
     POSTERIORS,

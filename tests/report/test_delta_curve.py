@@ -10,29 +10,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from epsilometer.judgement.claimed_curve import JudgedCurve
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.inference.claimed_curve import JudgedCurve
-from epsilometer.report.delta_table import curve_csv, curve_data, curve_notes, curve_rows
 from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.text.delta_table import curve_csv, curve_data, curve_notes, curve_rows
 from epsilometer.report.writing import write_report
 from tests.report.posteriors import TWO, counts, exact, gather
 
 FIVE_DIGITS = 5.1e-5
 """The page's numbers are rounded to five significant digits."""
 
-MODEL = em.AuditModel(delta=0.01)
+MODEL = em.CountModel(delta=0.01)
 
 
 @pytest.fixture(scope="module")
-def curve() -> em.DeltaCurve:
-    return em.estimate_curve(TWO, MODEL, [0.0, 1e-6, 1e-3, 0.1])
+def curve() -> em.engines.DeltaCurve:
+    return em.engines.estimate_curve(TWO, MODEL, [0.0, 1e-6, 1e-3, 0.1])
 
 
 @pytest.fixture(scope="module")
-def table(curve: em.DeltaCurve) -> JudgedCurve:
-    claim = em.ClaimedCurve(deltas=[1e-6, 1e-2], epsilons=[2.0, 0.1])
+def table(curve: em.engines.DeltaCurve) -> JudgedCurve:
+    claim = em.judgement.ClaimedCurve(deltas=[1e-6, 1e-2], epsilons=[2.0, 0.1])
     return JudgedCurve.of(curve, level=0.8, claim=claim)
 
 
@@ -65,7 +65,9 @@ def test_figure_shows_the_curve(table: JudgedCurve) -> None:
 
 
 def test_rises_are_marked_and_explained() -> None:
-    weak = em.estimate_curve(counts([20] * 5, [180] * 5, 200), MODEL, [1e-5, 3e-3, 0.1, 0.3])
+    weak = em.engines.estimate_curve(
+        counts([20] * 5, [180] * 5, 200), MODEL, [1e-5, 3e-3, 0.1, 0.3]
+    )
     table = JudgedCurve.of(weak)
     chart = delta_curve_chart(table)
     assert "higher than at some smaller delta" in chart.caption
@@ -84,7 +86,7 @@ def test_a_falling_curve_has_no_marks(table: JudgedCurve) -> None:
     assert "claim" not in delta_curve_chart(without).caption
 
 
-def test_claims_far_above_do_not_flatten_the_band(curve: em.DeltaCurve) -> None:
+def test_claims_far_above_do_not_flatten_the_band(curve: em.engines.DeltaCurve) -> None:
     chart = delta_curve_chart(JudgedCurve.of(curve, claim=1e6))
     assert "claim" not in {trace.get("label") for trace in chart.panels()[0]["marks"]}
     assert "4 claims are above the plot" in chart.caption
@@ -116,9 +118,9 @@ def test_table_and_csv_are_one(table: JudgedCurve) -> None:
     )
 
 
-def test_write_report_with_a_curve(curve: em.DeltaCurve, tmp_path: Path) -> None:
+def test_write_report_with_a_curve(curve: em.engines.DeltaCurve, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    claims = em.ClaimedCurve(deltas=[1e-3], epsilons=[0.01])
+    claims = em.judgement.ClaimedCurve(deltas=[1e-3], epsilons=[0.01])
     write_report(exact(), page, curve=curve, claimed_curve=claims)
     text = page.read_text(encoding="utf-8")
     assert "The rest of this page is about delta = 0.01" in text

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.region_probability import region_probability
-from epsilometer.inference.result import Origin
+from epsilometer._text import pair_text
+from epsilometer.judgement.result import Origin
 from epsilometer.model.region import critical_epsilon
+from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.posteriors.region_probability import region_probability
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chains import autocorrelation, chain_charts, rank_counts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
@@ -31,7 +32,6 @@ from epsilometer.report.figures.posterior import (
 )
 from epsilometer.report.figures.published import CHART_NAMES, charts, posterior_charts
 from epsilometer.report.figures.region import region_boundary, region_chart
-from epsilometer.report.text import pair_text
 from tests.report.posteriors import TWO, counts, curves, exact, gather, sampled
 
 FIVE_DIGITS = 5.1e-5
@@ -139,7 +139,7 @@ def test_marginals_show_density_interval_and_prior(kind: str) -> None:
 
 
 def test_a_spike_is_cut_and_the_caption_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = exact(strength=em.Fixed(value=0.5))
+    posterior = exact(strength=em.priors.Fixed(value=0.5))
     ordinary = marginals_chart(posterior, level=0.9)
     peak = max(traces(ordinary)["posterior"]["y"])
     assert ordinary.panels()[0]["y"]["ends"][1] > peak
@@ -153,7 +153,7 @@ def test_a_spike_is_cut_and_the_caption_says_so(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_priors_of_the_correlations_integrate_to_one() -> None:
-    posterior = sampled(likelihood=em.CorrelatedNormal())
+    posterior = sampled(likelihood=em.likelihoods.CorrelatedNormal())
     for name, low, high in (
         ("within_correlation", -0.02, 0.08),
         ("cross_correlation", -0.12, 0.12),
@@ -220,7 +220,7 @@ def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
 
 def test_priors_chart_shows_every_prior_and_its_interval() -> None:
     posterior = exact()
-    others = em.prior_sensitivity(posterior)
+    others = em.checks.prior_sensitivity(posterior)
     chart = prior_chart(posterior, others, level=0.8)
     densities, intervals = chart.panels()
     names = ["prior scale x 0.5", "as reported", "prior scale x 2"]
@@ -234,7 +234,7 @@ def test_priors_chart_shows_every_prior_and_its_interval() -> None:
     )
     np.testing.assert_allclose(
         densities["marks"][5]["y"],
-        np.exp(em.HalfNormal(scale=2 * 10**0.5).log_density(x)),
+        np.exp(em.priors.HalfNormal(scale=2 * 10**0.5).log_density(x)),
         rtol=1e-4,
     )
     for trace, interval in zip(
@@ -313,7 +313,7 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
 
 def test_influence_shows_each_base_left_out() -> None:
     posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
-    influence = em.leave_one_out(posterior, level=0.8)
+    influence = em.checks.leave_one_out(posterior, level=0.8)
     chart = influence_chart(posterior.counts, influence)
     band, _, trace = chart.panels()[0]["marks"]
     names = chart.panels()[0]["y"]["names"]
@@ -341,7 +341,7 @@ def test_influence_shows_each_base_left_out() -> None:
 
 def test_predictions_show_the_check() -> None:
     posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
-    check = em.check_predictions(posterior, rng=np.random.default_rng(2), replicates=300)
+    check = em.checks.check_predictions(posterior, rng=np.random.default_rng(2), replicates=300)
     chart = predictive_chart(posterior.counts, check)
     for panel, quantity in zip(chart.panels(), check.quantities, strict=True):
         band, middle, seen = panel["marks"]
@@ -367,7 +367,7 @@ def test_autocorrelation_against_its_definition() -> None:
     assert autocorrelation(np.ones(50), 3).tolist() == [1, 0, 0, 0]
 
 
-def chain_chart(posterior: Posterior, name: str) -> Chart:
+def chain_chart(posterior: CountPosterior, name: str) -> Chart:
     return next(chart for chart in chain_charts(posterior) if chart.name == name)
 
 
@@ -420,14 +420,18 @@ CASES: list[Any] = [
         lambda: sampled(chains=2, centre=2e-4, scale=1e-4), ALWAYS | CHAINS, id="tiny epsilon"
     ),
     pytest.param(
-        lambda: exact(strength=em.Fixed(value=0.5)), ALWAYS - {"joint"}, id="fixed strength"
+        lambda: exact(strength=em.priors.Fixed(value=0.5)), ALWAYS - {"joint"}, id="fixed strength"
     ),
     pytest.param(
-        lambda: exact(epsilon=em.Fixed(value=2.0)), {"region", "marginals"}, id="fixed epsilon"
+        lambda: exact(epsilon=em.priors.Fixed(value=2.0)),
+        {"region", "marginals"},
+        id="fixed epsilon",
     ),
     pytest.param(lambda: sampled(MANY), ALWAYS | CHAINS, id="10,000 bases", marks=pytest.mark.slow),
     pytest.param(
-        lambda: sampled(chains=1, likelihood=em.CorrelatedNormal()), ALWAYS | CHAINS, id="four"
+        lambda: sampled(chains=1, likelihood=em.likelihoods.CorrelatedNormal()),
+        ALWAYS | CHAINS,
+        id="four",
     ),
     pytest.param(
         lambda: sampled(scale=1e-9, chains=8), ALWAYS | CHAINS, id="narrow", marks=pytest.mark.slow
@@ -444,7 +448,7 @@ CASES: list[Any] = [
 
 @pytest.mark.parametrize(("posterior", "expected"), CASES)
 def test_every_figure_draws(
-    posterior: Callable[[], Posterior], expected: set[str], tmp_path: Path
+    posterior: Callable[[], CountPosterior], expected: set[str], tmp_path: Path
 ) -> None:
     made = posterior()
     charts = [*posterior_charts(made, level=0.9), *chain_charts(made)]
@@ -482,7 +486,9 @@ def check_panels(chart: Chart) -> None:
 @pytest.mark.slow
 def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) -> None:
     swept, used = curves()
-    posterior = em.estimate(used, em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal()))
+    posterior = em.estimate(
+        used, em.CountModel(delta=0.1, likelihood=em.likelihoods.CorrelatedNormal())
+    )
     evidence = gather(posterior, claim=1.0, origin=Origin(curves=swept))
     names = set()
     for chart in charts(evidence):
@@ -531,7 +537,7 @@ def test_odd_names_are_drawn_literally(name: str) -> None:
         names=[name, "other"],
     )
     posterior = exact(observed)
-    chart = influence_chart(observed, em.leave_one_out(posterior))
+    chart = influence_chart(observed, em.checks.leave_one_out(posterior))
     save_figure(chart.draw(), io.BytesIO())
     check_panels(chart)
     shown = chart.panels()[0]["y"]["names"]

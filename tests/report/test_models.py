@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.result import Result
-from epsilometer.report import model_table
-from epsilometer.report.data import report_data
+from epsilometer._text import model_table
+from epsilometer.judgement.result import Result
 from epsilometer.report.figures.published import charts
 from epsilometer.report.page.published import render
+from epsilometer.report.text.data import report_data
 from tests.report.posteriors import gather, sampled
 
 
@@ -21,7 +21,7 @@ def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
 
 @pytest.fixture(scope="module")
 def evidence() -> Result:
-    first = em.estimate(counts([10, 30], [20, 30], ["a", "b"]), em.AuditModel(delta=0.01))
+    first = em.estimate(counts([10, 30], [20, 30], ["a", "b"]), em.CountModel(delta=0.01))
     return gather(first.update(counts([12], [25], ["a"]), label="<b>more</b>.csv"))
 
 

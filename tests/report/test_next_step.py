@@ -10,12 +10,12 @@ from functools import cache
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import JudgedResult, Question
-from epsilometer.model.profile import ProfileModel
-from epsilometer.report import next_step as steps
-from epsilometer.report.next_step import next_step
-from epsilometer.report.wording import after_verdict
+from epsilometer._text import next_step as steps
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.next_step import next_step
+from epsilometer.judgement.result import JudgedResult, Question
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.report.text.wording import after_verdict
 from tests.report.posteriors import counts, exact, gather, sampled
 from tests.report.profiles import bare, gaussian, posterior
 
@@ -24,7 +24,7 @@ from tests.report.profiles import bare, gaussian, posterior
 def plain() -> ProfileResult:
     """At a delta where the scores show the rates that determine epsilon."""
     scores = gaussian([1.5, 0.2, 0.8], 40)
-    return ProfileResult(posterior=posterior(scores, ProfileModel(delta=0.1)))
+    return ProfileResult(posterior=posterior(scores, CurveModel(delta=0.1)))
 
 
 def judged(claim: float) -> ProfileResult:
@@ -34,7 +34,7 @@ def judged(claim: float) -> ProfileResult:
 def many_models() -> ProfileResult:
     """Little is left to learn of each base."""
     scores = gaussian([1.0] * 2, 1500)
-    return ProfileResult(posterior=posterior(scores, ProfileModel(delta=1e-2)))
+    return ProfileResult(posterior=posterior(scores, CurveModel(delta=1e-2)))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_next_step(make: Callable[[], JudgedResult], expected: str) -> None:
 
 def test_where_epsilon_is_extrapolated_a_feasible_number_of_models_is_named() -> None:
     scores = gaussian([4.0, 3.0], 20)
-    result = ProfileResult(posterior=posterior(scores, ProfileModel(delta=1e-5)))
+    result = ProfileResult(posterior=posterior(scores, CurveModel(delta=1e-5)))
     found = result.posterior
     assert found.extrapolated
     enough = [each for each in steps.FEASIBLE if found.delta_at_rate(1 / (20 * each)) <= 1e-5]
@@ -91,7 +91,7 @@ def test_an_open_verdict_of_counts_names_how_many_would_settle_it() -> None:
     claim = float(result.posterior.quantile("epsilon", 0.6))
     open_one = gather(result.posterior, claim=claim, compare=False)
     assert open_one.verdict is not None
-    assert open_one.verdict.outcome is em.Outcome.INCONCLUSIVE
+    assert open_one.verdict.outcome is em.judgement.Outcome.INCONCLUSIVE
     said = next_step(open_one)
     if any(item.surprising for item in open_one.predictive.statistics):
         assert said == steps.OTHER_MODEL

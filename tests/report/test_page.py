@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.result import Origin, Result
+from epsilometer._text import probability_text, wording
+from epsilometer.judgement.result import Origin, Result
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.proofs.proof import rounded_down
-from epsilometer.report import wording
-from epsilometer.report.data import bases_csv, report_data
 from epsilometer.report.figures.published import charts
 from epsilometer.report.page import frame, published
-from epsilometer.report.text import probability_text
+from epsilometer.report.text.data import bases_csv, report_data
 from tests.report import posteriors
 from tests.report.posteriors import TWO, counts, curves, exact, sampled
 
@@ -63,7 +62,7 @@ def hostile() -> tuple[Result, str]:
     return evidence, published.render(evidence)
 
 
-def stuck() -> Posterior:
+def stuck() -> CountPosterior:
     """Chains that never moved."""
     return sampled(scale=0.0)
 
@@ -205,7 +204,7 @@ def test_spreadsheets_run_no_name(first: str) -> None:
 
 def test_spreadsheets_run_no_statistic() -> None:
     name = f"={'1' * 199}"
-    measured = em.MeasuredBy(design="cross-fed", statistic=name)
+    measured = em.rows.MeasuredBy(design="cross-fed", statistic=name)
     counts = replace(named(["a", "b"]), measured=measured)
     lines = bases_csv(gather(exact(counts))).splitlines()
     assert lines[0].endswith(",design,statistic")
@@ -238,7 +237,7 @@ def test_spreadsheets_run_no_statistic() -> None:
 def test_the_verdict_stands_on_top(
     make: object, claim: float | None, badge: str, said: str
 ) -> None:
-    posterior: Posterior = make()  # type: ignore[operator]
+    posterior: CountPosterior = make()  # type: ignore[operator]
     text = published.render(gather(posterior, claim=claim))
     top = text.split('<section id="numbers">')[0]
     assert f'<p class="badge">{badge}</p>' in top
@@ -258,7 +257,7 @@ def test_the_verdict_stands_on_top(
 
 def test_every_base_and_assumption_is_there() -> None:
     swept, used = curves()
-    model = em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal())
+    model = em.CountModel(delta=0.1, likelihood=em.likelihoods.CorrelatedNormal())
     origin = Origin(
         plan={
             "hash": "abc123",
@@ -301,19 +300,21 @@ def test_seed_of_the_chains_is_named() -> None:
 
 def test_warnings_about_counts_at_their_ends_reach_the_page() -> None:
     observed = counts([5] * 4, [0] * 4, 50)
-    posterior = em.estimate(observed, em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal()))
+    posterior = em.estimate(
+        observed, em.CountModel(delta=1e-3, likelihood=em.likelihoods.CorrelatedNormal())
+    )
     evidence = gather(posterior)
     assert any("4 of 4 bases have an error count of 0" in text for text in evidence.warnings)
 
 
 def test_without_a_prior_of_epsilon_nothing_is_compared() -> None:
-    evidence = gather(exact(epsilon=em.Fixed(value=2.0)), claim=1.0)
+    evidence = gather(exact(epsilon=em.priors.Fixed(value=2.0)), claim=1.0)
     assert evidence.other_priors == ()
     assert evidence.influence is None
     text = published.render(evidence)
     assert '<p class="badge">FAIL (proven)</p>' in text
     assert "epsilon is held at 2." in text
-    above = published.render(gather(exact(epsilon=em.Fixed(value=2.0)), claim=1.9))
+    above = published.render(gather(exact(epsilon=em.priors.Fixed(value=2.0)), claim=1.9))
     assert '<p class="badge">INCONCLUSIVE</p>' in above
     assert "no other prior could be tried" in above
 
@@ -366,7 +367,7 @@ def test_two_bases_and_one() -> None:
 
 
 def test_a_prior_that_cannot_be_widened_does_not_cost_the_page() -> None:
-    evidence = gather(exact(epsilon=em.Uniform(upper=400.0)))
+    evidence = gather(exact(epsilon=em.priors.Uniform(upper=400.0)))
     assert [other.factor for other in evidence.other_priors] == [0.5]
     assert 'id="figure-prior"' in published.render(evidence)
 
@@ -376,7 +377,7 @@ def test_a_verdict_that_is_the_priors_says_so() -> None:
     posterior = exact(counts([1], [1], 2))
     evidence = gather(posterior, claim=13.0)
     assert evidence.verdict is not None
-    assert evidence.verdict.outcome is em.Outcome.PASS
+    assert evidence.verdict.outcome is em.judgement.Outcome.PASS
     assert evidence.verdict.prior_alone
     text = published.render(evidence)
     assert "The prior alone gives the verdict PASS" in text
@@ -384,13 +385,13 @@ def test_a_verdict_that_is_the_priors_says_so() -> None:
     # Where a wider prior would not let it pass, it does not pass at all.
     nearer = gather(posterior, claim=7.0)
     assert nearer.verdict is not None
-    assert nearer.verdict.outcome is em.Outcome.INCONCLUSIVE
-    assert nearer.verdict.leaning is em.Outcome.PASS
+    assert nearer.verdict.outcome is em.judgement.Outcome.INCONCLUSIVE
+    assert nearer.verdict.leaning is em.judgement.Outcome.PASS
     assert "the prior decides: with its scale multiplied by 2" in published.render(nearer)
     weak = counts([100, 500, 800, 300, 650], [850, 460, 170, 660, 310], 1000)
     informed = gather(exact(weak), claim=4.0)
     assert informed.verdict is not None
-    assert informed.verdict.outcome is em.Outcome.PASS
+    assert informed.verdict.outcome is em.judgement.Outcome.PASS
     assert not informed.verdict.prior_alone
     text = published.render(informed)
     assert "prior alone" not in text
@@ -406,10 +407,10 @@ def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
     # Two decimals.
     assert passes == pytest.approx(float(posterior.quantile("epsilon", 0.95)), abs=0.005)
     assert fails == pytest.approx(float(posterior.quantile("epsilon", 0.05)), abs=0.005)
-    assert em.judge(posterior, claim=passes + 0.01).leaning is em.Outcome.PASS
-    assert em.judge(posterior, claim=passes - 0.01).leaning is em.Outcome.INCONCLUSIVE
-    assert em.judge(posterior, claim=fails - 0.01).leaning is em.Outcome.FAIL
-    assert em.judge(posterior, claim=fails + 0.01).leaning is em.Outcome.INCONCLUSIVE
+    assert em.judge(posterior, claim=passes + 0.01).leaning is em.judgement.Outcome.PASS
+    assert em.judge(posterior, claim=passes - 0.01).leaning is em.judgement.Outcome.INCONCLUSIVE
+    assert em.judge(posterior, claim=fails - 0.01).leaning is em.judgement.Outcome.FAIL
+    assert em.judge(posterior, claim=fails + 0.01).leaning is em.judgement.Outcome.INCONCLUSIVE
 
 
 def test_the_verdict_under_other_priors_is_stated() -> None:

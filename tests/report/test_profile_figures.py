@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epsilometer.inference.profile.checks import SURPRISING
-from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Question
-from epsilometer.model.families import GaussianCurves, ResponseCurves
-from epsilometer.model.profile import ProfileModel
+from epsilometer.checks.roc_curves import SURPRISING
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Question
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.families import Gaussian, RandomizedResponse
 from epsilometer.report.figures import profile, profile_bases
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.profile import PROFILE_CHART_NAMES, curve_of, profile_charts
-from epsilometer.report.profile_summary import leak_rows
+from epsilometer.report.text.profile_summary import leak_rows
 from tests.report.profiles import SETTINGS, bare, counted, full, gaussian, many, null
 from tests.report.test_figures import traces
 
@@ -70,7 +70,7 @@ def test_exceeding_begins_below_one_where_nothing_may_leak() -> None:
 
 
 def test_a_posterior_that_is_all_at_zero_is_drawn() -> None:
-    model = ProfileModel(delta=1e-3, no_leak=0.9999)
+    model = CurveModel(delta=1e-3, no_leak=0.9999)
     result = ProfileResult(posterior=SETTINGS.estimate(gaussian([-1.0] * 3, 60), model))
     assert result.posterior.credible_interval("epsilon") == (0.0, 0.0)
     for chart in profile_charts(result):
@@ -270,9 +270,9 @@ def test_the_claim_is_drawn_at_its_delta_or_along_the_curve() -> None:
 
 
 def test_where_no_epsilon_is_finite_the_curve_leaves_the_plot() -> None:
-    model = ProfileModel(delta=1e-2, families=(ResponseCurves(atom=1e-3), GaussianCurves()))
+    model = CurveModel(delta=1e-2, families=(RandomizedResponse(atom=1e-3), Gaussian()))
     posterior = SETTINGS.estimate(gaussian([1.0], 40), model)
-    curve = ProfileCurve(posterior=posterior, deltas=[0.0, 1e-4, 1e-2])
+    curve = JointDeltaCurve(posterior=posterior, deltas=[0.0, 1e-4, 1e-2])
     assert np.isinf(curve.quantiles).any()
     chart = profile.profile_delta_chart(ProfileResult(posterior=posterior, over_delta=curve))
     panel = chart.panels()[0]
@@ -285,14 +285,14 @@ def test_where_no_epsilon_is_finite_the_curve_leaves_the_plot() -> None:
 
 
 def test_a_model_without_delta_and_a_curve_of_one_delta() -> None:
-    model = ProfileModel(delta=0.0)
+    model = CurveModel(delta=0.0)
     posterior = SETTINGS.estimate(gaussian([1.0], 40), model)
     result = ProfileResult(posterior=posterior)
     assert curve_of(result).grid[0] == pytest.approx(1e-8)
     assert "Green" not in profile.profile_delta_chart(result).caption
     # The Gaussian has no epsilon there and is no family that could fail to fit.
     assert "gaussian" not in result.poorly_fitting_families
-    one = ProfileCurve(posterior=bare().posterior, deltas=[1e-3])
+    one = JointDeltaCurve(posterior=bare().posterior, deltas=[1e-3])
     chart = profile.profile_delta_chart(replace(bare(), over_delta=one))
     assert drawn(chart)
     assert len(traces(chart)["median"]["x"]) == 1

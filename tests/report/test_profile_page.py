@@ -16,13 +16,13 @@ import pytest
 from playwright.sync_api import Browser
 
 import epsilometer as em
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Question
-from epsilometer.model.profile import ProfileModel
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Question
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.report.gates.findings import finding_of
 from epsilometer.report.page.frame import SCRIPTS
 from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
-from epsilometer.report.profile_summary import finding, leak_rows
+from epsilometer.report.text.profile_summary import finding, leak_rows
 from tests.report.browser import HOSTILE, SEEN, marks, spec, visit
 from tests.report.browser import words as words_of
 from tests.report.profiles import bare, counted, full, gaussian, hostile, null, posterior
@@ -144,7 +144,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     assert f'<section class="verdict {result.verdict.outcome}" id="verdict">' in text
     assert top.count(f"{result.verdict.label}: ") == 0
     assert f"{result.verdict.meaning[0].upper()}{result.verdict.meaning[1:]}." in top
-    assert result.verdict.outcome is em.Outcome.FAIL
+    assert result.verdict.outcome is em.judgement.Outcome.FAIL
     assert "Look for a mistake in the algorithm" in top
     assert "with 0.5 times the scale" in top
     above = result.posterior.probability_above("shown", result.verdict.claim)
@@ -286,7 +286,7 @@ def test_an_extrapolated_estimate_says_so_wherever_it_is_quoted() -> None:
     assert bare().posterior.extrapolated
     assert f"{words_of_it}; the worst base shows" in finding(bare())
     assert f"{words_of_it}." in finding_of(bare()).sentence
-    shown = posterior(gaussian([1.5, 0.2, 0.8], 40), ProfileModel(delta=0.1))
+    shown = posterior(gaussian([1.5, 0.2, 0.8], 40), CurveModel(delta=0.1))
     assert not shown.extrapolated
     result = ProfileResult(posterior=shown)
     assert "extrapolated" not in finding(result)

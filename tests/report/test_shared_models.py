@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.curve import files
+from epsilometer.engines.curve.tree import MODEL_NUMBERS
 from epsilometer.errors import InputError
-from epsilometer.inference.objections import SHARED, valid_bounds
-from epsilometer.inference.profile import files
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.profile.tree import MODEL_NUMBERS
-from epsilometer.inference.result import Question
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.objections import SHARED, valid_bounds
+from epsilometer.judgement.result import Question
+from epsilometer.judgement.units import MODELS, POINTS, SHARED_ESTIMATE, units_of
 from epsilometer.model.pool_scores import PoolScores, pool_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.shared_models import SharedModels
-from epsilometer.report.comparison import compare_scores
 from epsilometer.report.page import whole_curve
-from epsilometer.report.profile_summary import profile_data, profile_text
-from epsilometer.report.units import MODELS, POINTS, SHARED_ESTIMATE, units_of
+from epsilometer.report.text.comparison import compare_scores
+from epsilometer.report.text.profile_summary import profile_data, profile_text
 from tests.report.profiles import SETTINGS, SIMPLE
 
 
@@ -47,7 +47,7 @@ def test_models_survive_files(tmp_path: Path) -> None:
     posterior = result().posterior
     posterior.save(tmp_path / "p.nc")
     found = em.load(tmp_path / "p.nc")
-    assert isinstance(found, em.ProfilePosterior)
+    assert isinstance(found, em.engines.CurvePosterior)
     assert found.scores == posterior.scores
     assert found.scores.fair_coins
     assert found.scores.shared_models == 24

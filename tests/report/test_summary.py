@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.mcmc.diagnostics import diagnose
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.provenance import Provenance
-from epsilometer.inference.result import Question, Result
-from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer._text import plain
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.judgement.result import Question, Result
+from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.posteriors.provenance import Provenance
 from epsilometer.proofs.proof import rounded_down
-from epsilometer.report.summary import plain_assumptions, summary_data, summary_text
-from epsilometer.report.text import plain
+from epsilometer.report.text.summary import plain_assumptions, summary_data, summary_text
 
 COUNTS = em.AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
 )
 
 
-def exact(**model: object) -> Posterior:
-    return em.estimate(COUNTS, em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
+def exact(**model: object) -> CountPosterior:
+    return em.estimate(COUNTS, em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
 
 
 def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
-    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
+    audit = em.CountModel(delta=0.01, **model)  # type: ignore[arg-type]
     samples = dict(zip(audit.parameters_of(COUNTS), chains, strict=True))
     return SamplePosterior(
         counts=COUNTS,
@@ -39,7 +39,7 @@ def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
     )
 
 
-def asked(posterior: Posterior, **question: float) -> Result:
+def asked(posterior: CountPosterior, **question: float) -> Result:
     return Result(posterior=posterior, question=Question(**question))  # type: ignore[arg-type]
 
 
@@ -79,7 +79,9 @@ def test_numbers_are_the_posteriors() -> None:
         "e_value": proof.e_value,
     }
     (bound,) = summary["bounds"]
-    assert bound["epsilon"] == em.best_base(em.ClopperPearson(), COUNTS, 0.01, 0.05)
+    assert bound["epsilon"] == em.baselines.best_base(
+        em.baselines.ClopperPearson(), COUNTS, 0.01, 0.05
+    )
     assert bound["label"] == "the Clopper-Pearson bound of the best base"
     assert summary["contradiction"] is None
     assert summary["num_challenge_bases"] == 2
@@ -112,7 +114,7 @@ def test_numbers_that_json_lacks_become_null() -> None:
 
 def test_correlations_and_diagnostics_of_chains() -> None:
     chains = np.random.default_rng(1).random((4, 2, 1000))
-    result = asked(sampled(chains, likelihood=em.CorrelatedNormal()), level=0.9)
+    result = asked(sampled(chains, likelihood=em.likelihoods.CorrelatedNormal()), level=0.9)
     summary = summary_data(result)
     assert summary["cross_correlation"]["mean"] == chains[3].mean()
     assert summary["within_correlation"]["mean"] == chains[2].mean()
@@ -140,7 +142,7 @@ def test_chains_that_never_moved_say_so() -> None:
 
 
 def test_fixed_parameters_are_points() -> None:
-    result = asked(exact(strength=em.Fixed(value=0.25)), level=0.9)
+    result = asked(exact(strength=em.priors.Fixed(value=0.25)), level=0.9)
     summary = summary_data(result)
     assert summary["strength"]["interval"] == [0.25, 0.25]
     assert "(fixed)" in summary_text(result)
@@ -149,8 +151,8 @@ def test_fixed_parameters_are_points() -> None:
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
 def test_text_fits_the_terminal(level: float) -> None:
     chains = np.random.default_rng(1).random((4, 2, 1000)) * np.array([1e5, 1, 1, 1])[:, None, None]
-    wide = sampled(chains, likelihood=em.CorrelatedNormal())
-    widest = sampled(1e5 * chains, likelihood=em.CorrelatedNormal())
+    wide = sampled(chains, likelihood=em.likelihoods.CorrelatedNormal())
+    widest = sampled(1e5 * chains, likelihood=em.likelihoods.CorrelatedNormal())
     results = [asked(posterior, level=level, claim=2) for posterior in (exact(), wide)]
     # No check of a judgement takes such strengths and correlations; so nothing is claimed.
     for result in (*results, asked(widest, level=level)):
@@ -226,19 +228,19 @@ def test_bad_level_and_claim() -> None:
     ("model", "expected"),
     [
         ({}, "half-normal with scale 3.162"),
-        ({"epsilon": em.Exponential(mean=2)}, "exponential with mean 2"),
-        ({"epsilon": em.LogNormal(median=2, log_scale=0.5)}, "log-normal with median 2"),
-        ({"epsilon": em.Uniform(upper=7)}, "uniform between 0 and 7"),
-        ({"epsilon": em.Fixed(value=3)}, "epsilon is held at 3"),
-        ({"strength": em.Fixed(value=0.5)}, "strength is held at 0.5"),
-        ({"strength": em.Beta(a=2, b=3)}, "Beta(2, 3)"),
+        ({"epsilon": em.priors.Exponential(mean=2)}, "exponential with mean 2"),
+        ({"epsilon": em.priors.LogNormal(median=2, log_scale=0.5)}, "log-normal with median 2"),
+        ({"epsilon": em.priors.Uniform(upper=7)}, "uniform between 0 and 7"),
+        ({"epsilon": em.priors.Fixed(value=3)}, "epsilon is held at 3"),
+        ({"strength": em.priors.Fixed(value=0.5)}, "strength is held at 0.5"),
+        ({"strength": em.priors.Beta(a=2, b=3)}, "Beta(2, 3)"),
         ({}, "binomial"),
-        ({"likelihood": em.CorrelatedNormal()}, "jointly normal"),
-        ({"dependence": em.PooledGroups()}, "independently of the other attacks"),
+        ({"likelihood": em.likelihoods.CorrelatedNormal()}, "jointly normal"),
+        ({"dependence": em.likelihoods.PooledGroups()}, "independently of the other attacks"),
     ],
 )
 def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) -> None:
-    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
+    audit = em.CountModel(delta=0.01, **model)  # type: ignore[arg-type]
     sentences = plain_assumptions(audit, COUNTS)
     assert any(expected in sentence for sentence in sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
@@ -248,20 +250,26 @@ def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) 
 @pytest.mark.parametrize(
     ("dependence", "expected"),
     [
-        (em.ScatteredMembers(), "scatter normally around its average"),
-        (em.ScatteredMembers(scatter=em.UniformScatter()), "scatter uniformly"),
-        (em.ScatteredMembers(spread=em.Fixed(value=0.02)), "held at 0.02"),
-        (em.PooledGroups(), "added up and taken to be normal"),
-        (em.IndependentRows(), "which was ignored"),
+        (em.likelihoods.ScatteredMembers(), "scatter normally around its average"),
+        (
+            em.likelihoods.ScatteredMembers(scatter=em.likelihoods.UniformScatter()),
+            "scatter uniformly",
+        ),
+        (em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.02)), "held at 0.02"),
+        (em.likelihoods.PooledGroups(), "added up and taken to be normal"),
+        (em.likelihoods.IndependentRows(), "which was ignored"),
     ],
 )
 def test_how_groups_depend_is_said_in_words(
-    dependence: em.IndependentRows | em.ScatteredMembers | em.PooledGroups, expected: str
+    dependence: em.likelihoods.IndependentRows
+    | em.likelihoods.ScatteredMembers
+    | em.likelihoods.PooledGroups,
+    expected: str,
 ) -> None:
     counts = em.AttackCounts(
         false_positives=[1, 2], trials_h0=9, false_negatives=[3, 4], trials_h1=9, groups=["a", "a"]
     )
-    sentences = plain_assumptions(em.AuditModel(delta=0.01, dependence=dependence), counts)
+    sentences = plain_assumptions(em.CountModel(delta=0.01, dependence=dependence), counts)
     assert any(expected in sentence for sentence in sentences)
     of_groups = any("average error rates of each group" in sentence for sentence in sentences)
-    assert of_groups is not isinstance(dependence, em.IndependentRows)
+    assert of_groups is not isinstance(dependence, em.likelihoods.IndependentRows)

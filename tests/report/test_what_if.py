@@ -13,10 +13,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
-from epsilometer.inference.objections import REFUTED_POSTERIOR
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Question, Result
-from epsilometer.model.profile import ProfileModel
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.objections import REFUTED_POSTERIOR
+from epsilometer.judgement.result import Question, Result
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.report.page.frame import FOLDER
 from epsilometer.report.page.what_if import what_if
 from tests.report.browser import chains, fixed_epsilon
@@ -37,7 +37,7 @@ HAIR = 0.002
 
 
 def whole_curve(scores: em.Scores | em.AttackCounts, **model: Any) -> ProfileResult:
-    posterior = em.estimate(scores, ProfileModel(**({"delta": 1e-5} | model)))
+    posterior = em.estimate(scores, CurveModel(**({"delta": 1e-5} | model)))
     return ProfileResult(posterior=posterior, question=Question(claim=3.0))
 
 
@@ -57,7 +57,7 @@ def counts(bases: int) -> em.AttackCounts:
 
 
 def published(bases: int, **model: Any) -> Result:
-    posterior = em.estimate(counts(bases), em.AuditModel(**({"delta": 1e-3} | model)))
+    posterior = em.estimate(counts(bases), em.CountModel(**({"delta": 1e-3} | model)))
     return Result(posterior=posterior, question=Question(claim=2.0))
 
 
@@ -70,7 +70,7 @@ def one_strong_base() -> Result:
         false_positives=alarms, trials_h0=100, false_negatives=misses, trials_h1=100
     )
     return Result(
-        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), question=Question(claim=2.0)
+        posterior=em.estimate(found, em.CountModel(delta=1e-3)), question=Question(claim=2.0)
     )
 
 
@@ -80,23 +80,27 @@ RESULTS: dict[str, Callable[[], AnyResult]] = {
     "bases that differ": lambda: whole_curve(gaussian([2.0, 0.3, 0.8], 60), delta=1e-3),
     "20 bases": lambda: whole_curve(gaussian([1.0] * 20, 100)),
     "laplace, no mixing": lambda: whole_curve(
-        laplace(1.5, 150), families=(em.LaplaceCurves(),), mixing=em.NoMixing()
+        laplace(1.5, 150), families=(em.families.Laplace(),), mixing=em.families.NoMixing()
     ),
     "prior matters": lambda: whole_curve(gaussian([0.6], 30), delta=1e-3),
     "response": lambda: whole_curve(
-        gaussian([1.0], 80), families=(em.ResponseCurves(),), mixing=em.NoMixing()
+        gaussian([1.0], 80),
+        families=(em.families.RandomizedResponse(),),
+        mixing=em.families.NoMixing(),
     ),
     "sampling rate": lambda: whole_curve(
-        gaussian([0.4, 0.4], 200), mixing=em.KnownMixing(rate=0.2)
+        gaussian([0.4, 0.4], 200), mixing=em.families.KnownMixing(rate=0.2)
     ),
     "counts, whole curve": lambda: whole_curve(counts(3), delta=1e-2),
-    "other priors": lambda: whole_curve(gaussian([1.0], 60), epsilon=em.Exponential(mean=2.0)),
-    "uniform prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.Uniform(upper=5.0)),
-    "log-normal prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.LogNormal()),
+    "other priors": lambda: whole_curve(
+        gaussian([1.0], 60), epsilon=em.priors.Exponential(mean=2.0)
+    ),
+    "uniform prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.priors.Uniform(upper=5.0)),
+    "log-normal prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.priors.LogNormal()),
     "published, one base": lambda: published(1),
     "published, 20 bases": lambda: published(20),
     "published, one strong base": one_strong_base,
-    "published, exponential": lambda: published(3, epsilon=em.Exponential(mean=2.0)),
+    "published, exponential": lambda: published(3, epsilon=em.priors.Exponential(mean=2.0)),
 }
 
 

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Question, Result
-from epsilometer.model.profile import ProfileModel
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Question, Result
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.report.page.frame import FOLDER, SCRIPTS
 from epsilometer.report.page.what_if import falling, what_if
 from epsilometer.report.writing import write_page
@@ -26,7 +26,7 @@ SMALLEST_TARGET = 24
 
 @cache
 def result() -> ProfileResult:
-    posterior = SETTINGS.estimate(gaussian([1.2, 0.8], 60), ProfileModel(delta=1e-3))
+    posterior = SETTINGS.estimate(gaussian([1.2, 0.8], 60), CurveModel(delta=1e-3))
     return ProfileResult(posterior=posterior, question=Question(claim=2.345))
 
 
@@ -262,7 +262,7 @@ def test_chains_have_no_sliders_and_the_page_says_why(browser: Browser, tmp_path
 
 
 def test_published_model_offers_the_deltas_of_its_curve(browser: Browser, tmp_path: Path) -> None:
-    model = em.AuditModel(delta=1e-2)
+    model = em.CountModel(delta=1e-2)
     own = Result(posterior=em.estimate(SIX, model), question=Question(claim=2.0))
     data = what_if(own).data
     assert data is not None
@@ -281,7 +281,7 @@ def test_published_model_offers_the_deltas_of_its_curve(browser: Browser, tmp_pa
 
 def test_proven_bounds_never_exceed_the_proof() -> None:
     scores = gaussian([1.5, 1.0], 200)
-    own = ProfileResult(posterior=SETTINGS.estimate(scores, ProfileModel(delta=1e-5)))
+    own = ProfileResult(posterior=SETTINGS.estimate(scores, CurveModel(delta=1e-5)))
     data = what_if(own).data
     assert data is not None
     exact = [em.prove(scores, delta=delta).at_least for delta in data["deltas"]]

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import epsilometer as em
-from epsilometer.inference.checks.sensitivity import FACTORS, prior_sensitivity
-from epsilometer.inference.objections import (
+from epsilometer.checks.sensitivity import FACTORS, prior_sensitivity
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
     bound_reasons,
     prior_reasons,
     valid_bounds,
 )
-from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Result
-from epsilometer.inference.verdict import Outcome, Verdict, decide
+from epsilometer.judgement.result import Result
+from epsilometer.judgement.verdict import Outcome, Verdict, decide
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,7 +27,7 @@ class Twin:
 
     result: Result | ProfileResult
     _known: dict[tuple[float, float], Any] = field(default_factory=dict)
-    _posteriors: dict[float, ProfilePosterior] = field(default_factory=dict)
+    _posteriors: dict[float, CurvePosterior] = field(default_factory=dict)
 
     def epsilon(self, factor: float, delta: float) -> Any:
         """The distribution of epsilon with the prior's scale times ``factor``, read at ``delta``."""

@@ -154,12 +154,14 @@ def test_noise_lowers_the_epsilon_of_the_whole_curve_within_a_family(whole: Path
 def test_the_prior_decides_between_families_where_attacks_separate_all_models(name: str) -> None:
     """What the README says: the default prior prefers Laplace curves, one of scale 30 Gaussian ones."""
     audits = import_module(f"{reproduce.package().__name__}.audits")
-    scores = audits.load_audits()[name].scored(em.Logit())
+    scores = audits.load_audits()[name].scored(em.attacks.Logit())
     ahead = []
-    for prior in (em.HalfNormal(), em.HalfNormal(scale=30.0)):
+    for prior in (em.priors.HalfNormal(), em.priors.HalfNormal(scale=30.0)):
         models = [
-            em.ProfileModel(delta=1e-3, epsilon=prior, families=(family,), mixing=em.NoMixing())
-            for family in (em.GaussianCurves(), em.LaplaceCurves())
+            em.CurveModel(
+                delta=1e-3, epsilon=prior, families=(family,), mixing=em.families.NoMixing()
+            )
+            for family in (em.families.Gaussian(), em.families.Laplace())
         ]
         gaussian, laplace = (em.estimate(scores, model).log_evidence for model in models)
         ahead.append(gaussian - laplace)
@@ -233,7 +235,7 @@ def test_chains_make_their_figures(tmp_path: Path) -> None:
     workshop = import_module(f"{reproduce.package().__name__}.workshop")
     shop = workshop.Workshop(
         tmp_path,
-        sampler=em.McmcSettings(num_iterations=1200, num_warmup=300, num_chains=2, seed=1),
+        sampler=em.engines.McmcSettings(num_iterations=1200, num_warmup=300, num_chains=2, seed=1),
         say=lambda _: None,
     )
     for name in ("figure6", "traces"):

@@ -33,7 +33,7 @@ def made_up(records: int = 40, *, classes: int = 3) -> em.Population:
 POPULATION = made_up()
 
 
-def data(first: int = 0) -> em.Dataset:
+def data(first: int = 0) -> em.rows.Dataset:
     # Every third record of the population: all classes occur.
     return POPULATION.take((np.arange(RECORDS) * 3 + first) % 40)
 
@@ -114,7 +114,7 @@ class Contract:
         plan = em.Plan(
             population=POPULATION,
             algorithm=algorithm,
-            design=em.MeasureMIAFast(replicates=4),
+            design=em.CrossFed(replicates=4),
             challenge_bases=2,
             dataset_size=RECORDS,
             seed=1,

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import Claims
 from epsilometer.measurement.bases import Include, Replace
-from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Point, Population
@@ -112,7 +112,7 @@ def counts(noise: float, adjacency: Include | Replace, alpha: float) -> tuple[in
     plan = Plan(
         population=Population(features=rows),
         algorithm=ClippedMean(noise=noise, records=RECORDS, bound=BOUND),
-        design=MeasureMIAFast(replicates=REPLICATES),
+        design=CrossFed(replicates=REPLICATES),
         challenge_bases=BASES,
         dataset_size=RECORDS - 1,
         adjacency=adjacency,

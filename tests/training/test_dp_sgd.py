@@ -57,7 +57,7 @@ def test_dropout_and_random_starts_come_from_the_stream() -> None:
 # --- one step, record by record -------------------------------------------------------------------
 
 
-def by_hand(algorithm: em.DpSgd, dataset: em.Dataset, *, divisor: float | None = None) -> Any:
+def by_hand(algorithm: em.DpSgd, dataset: em.rows.Dataset, *, divisor: float | None = None) -> Any:
     """Parameters after training without noise in which every record takes part, in double precision.
 
     A loop over records: gradient, its length, clipped, summed, divided by the expected batch size.
@@ -194,7 +194,7 @@ def noise_of(algorithm: em.DpSgd) -> Any:
     """
     settings = {name: getattr(algorithm, name) for name in USUAL} | {"noise_multiplier": 0.0}
     silent = em.DpSgd(**settings)
-    dataset = em.Dataset(features=np.zeros((1, 100)), labels=np.zeros(1, dtype=np.int64))
+    dataset = em.rows.Dataset(features=np.zeros((1, 100)), labels=np.zeros(1, dtype=np.int64))
     both = [
         [made.parameters(made.train(dataset, stream(number)))[: 100 * 100] for number in range(4)]
         for made in (algorithm, silent)
@@ -229,7 +229,7 @@ def test_a_step_without_records_is_noise_alone() -> None:
     noises = noise_of(algorithm)
     assert deviation_too_far(algorithm, noises) < Z
     silent = em.DpSgd(**(NOISY | {"records": 10**6, "noise_multiplier": 0.0}))
-    dataset = em.Dataset(features=np.ones((1, 100)), labels=np.zeros(1, dtype=np.int64))
+    dataset = em.rows.Dataset(features=np.ones((1, 100)), labels=np.zeros(1, dtype=np.int64))
     trained = silent.train(dataset, stream())
     with torch_modules.seeded(stream()):
         start = WIDE()
@@ -376,13 +376,13 @@ def test_claims_pass_through_perturbation() -> None:
     assert isinstance(inside, protocols.Claims)
     # Noise on the release is post-processing: the claim still holds, and does not improve.
     for outside in (
-        em.OutputPerturbation(algorithm=inside, scale=1.0),
-        em.NoiseLevels(algorithm=inside, scales=(0.0, 1.0)),
+        em.training.OutputPerturbation(algorithm=inside, scale=1.0),
+        em.training.NoiseLevels(algorithm=inside, scales=(0.0, 1.0)),
     ):
         assert outside.claimed_epsilon(0.01) == inside.claimed_epsilon(0.01)
     silent = em.PyTorch(module=modules.dropping, fit=modules.fit)
     assert not isinstance(silent, protocols.Claims)
-    outside = em.OutputPerturbation(algorithm=silent, scale=1.0)
+    outside = em.training.OutputPerturbation(algorithm=silent, scale=1.0)
     assert outside.claimed_epsilon(0.01) == math.inf
 
 
@@ -413,17 +413,17 @@ def test_out_of_range(settings: dict[str, Any], words: str) -> None:
         usual(**settings)
 
 
-def unlabelled(dataset: em.Dataset) -> em.Dataset:
-    return em.Dataset(features=dataset.features)
+def unlabelled(dataset: em.rows.Dataset) -> em.rows.Dataset:
+    return em.rows.Dataset(features=dataset.features)
 
 
-def in_halves(dataset: em.Dataset) -> em.Dataset:
-    return em.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) / 2)
+def in_halves(dataset: em.rows.Dataset) -> em.rows.Dataset:
+    return em.rows.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) / 2)
 
 
-def below_zero(dataset: em.Dataset) -> em.Dataset:
+def below_zero(dataset: em.rows.Dataset) -> em.rows.Dataset:
     # PyTorch silently ignores records labelled -100.
-    return em.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) - 100)
+    return em.rows.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) - 100)
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def below_zero(dataset: em.Dataset) -> em.Dataset:
         (below_zero, "expected labels from 0, got -100"),
     ],
 )
-def test_labels(change: Callable[[em.Dataset], em.Dataset], words: str) -> None:
+def test_labels(change: Callable[[em.rows.Dataset], em.rows.Dataset], words: str) -> None:
     with pytest.raises(InputError, match=words):
         usual().train(change(data()), stream())
 
@@ -451,7 +451,9 @@ def test_trained_models_carry_no_traces_of_training() -> None:
 def test_a_bound_on_images() -> None:
     # Any layer: those that Opacus does not know are differentiated record by record.
     population = made_up(12)
-    images = em.Dataset(features=population.features.reshape(-1, 1, 2, 2), labels=population.labels)
+    images = em.rows.Dataset(
+        features=population.features.reshape(-1, 1, 2, 2), labels=population.labels
+    )
 
     def convolution() -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(2, 3))

@@ -641,7 +641,7 @@ def test_estimates_are_near_the_exact_composition_and_not_above(
     if rate * steps <= FEW:
         assert getattr(model.mixing, "rate", None) == pytest.approx(1 - (1 - rate) ** steps)
     else:
-        assert model.mixing == em.NoMixing()
+        assert model.mixing == em.families.NoMixing()
     posterior = em.estimate(ideal_scores(noise, rate, steps, 10000), model)
     exact = accounted_epsilon(done, 1e-5)
     low, middle = posterior.quantile("epsilon", [0.01, 0.5])
@@ -650,7 +650,7 @@ def test_estimates_are_near_the_exact_composition_and_not_above(
 
 
 def test_every_record_in_every_step_is_no_mixture() -> None:
-    assert canary_model([(2.0, 1.0, 2)], 1e-5).mixing == em.NoMixing()
+    assert canary_model([(2.0, 1.0, 2)], 1e-5).mixing == em.families.NoMixing()
     assert usual(gradient_canaries=5).canary_model(1e-3).delta == 1e-3
     assert accounted_epsilon([], 0.1) == 0.0
 
@@ -685,7 +685,7 @@ def test_a_model_that_reads_low_never_passes(steps: tuple[float, float, int], lo
 
 def labels(example: ModuleType, name: str, seeds: Iterator[int] | range) -> list[str]:
     algorithm = example.training.ALGORITHMS[name]
-    dataset = em.load_population("digits").take(np.arange(500))
+    dataset = em.datasets.load_population("digits").take(np.arange(500))
     rows = [example.row(name, algorithm, dataset, seed) for seed in seeds]
     return [row.split("|")[-2].strip() for row in rows]
 

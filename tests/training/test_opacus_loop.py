@@ -211,7 +211,7 @@ def plan_of(algorithm: Any, **settings: Any) -> em.Plan:
     usual: dict[str, Any] = {
         "population": POPULATION,
         "algorithm": algorithm,
-        "design": em.MeasureMIAFast(replicates=3),
+        "design": em.CrossFed(replicates=3),
         "challenge_bases": 1,
         "dataset_size": 10,
         "seed": 1,
@@ -221,7 +221,7 @@ def plan_of(algorithm: Any, **settings: Any) -> em.Plan:
 
 def test_a_plan_has_the_claim_of_its_first_models() -> None:
     plan = plan_of(usual())
-    promise = em.claim_from_training(plan)
+    promise = em.rows.claim_from_training(plan)
     base = plan.bases[0]
     own = [
         usual().claim_by_training(
@@ -237,7 +237,7 @@ def test_a_plan_has_the_claim_of_its_first_models() -> None:
 def test_one_record_more_may_make_one_batch_more() -> None:
     """8 records make 2 batches and 9 make 3: the larger epsilon is the claim, with a caveat."""
     algorithm = usual(fit=partial(loops.fit, accountant="rdp"))
-    promise = em.claim_from_training(plan_of(algorithm, dataset_size=8))
+    promise = em.rows.claim_from_training(plan_of(algorithm, dataset_size=8))
     assert isinstance(promise, LargestClaim)
     smaller, larger = promise.claims
     assert getattr(smaller, "steps", None) == ((loops.NOISE, 1 / 2, 4),)
@@ -249,8 +249,8 @@ def test_one_record_more_may_make_one_batch_more() -> None:
 
 
 def test_canaries_have_the_claim_of_their_run() -> None:
-    plan = plan_of(usual(), design=em.MeasureOneRun(canaries=6))
-    promise = em.claim_from_training(plan)
+    plan = plan_of(usual(), design=em.OneRun(canaries=6))
+    promise = em.rows.claim_from_training(plan)
     assert isinstance(promise, LargestClaim)
     (only,) = promise.claims
     records = 10 + int(plan.bases[0].coins.sum())  # type: ignore[attr-defined]
@@ -259,13 +259,18 @@ def test_canaries_have_the_claim_of_their_run() -> None:
 
 
 def test_output_perturbation_keeps_the_claim() -> None:
-    inside = em.claim_from_training(plan_of(usual()))
+    inside = em.rows.claim_from_training(plan_of(usual()))
     assert (
-        em.claim_from_training(plan_of(em.NoiseLevels(algorithm=usual(), scales=(0.1, 0.2))))
+        em.rows.claim_from_training(
+            plan_of(em.training.NoiseLevels(algorithm=usual(), scales=(0.1, 0.2)))
+        )
         == inside
     )
     other = em.PyTorch(module=modules.dropping, fit=loops.never)
     assert (
-        em.claim_from_training(plan_of(em.OutputPerturbation(algorithm=other, scale=1.0))) is None
+        em.rows.claim_from_training(
+            plan_of(em.training.OutputPerturbation(algorithm=other, scale=1.0))
+        )
+        is None
     )
-    assert em.claim_from_training(plan_of(other)) is None
+    assert em.rows.claim_from_training(plan_of(other)) is None

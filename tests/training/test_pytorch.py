@@ -111,7 +111,7 @@ def test_the_loss_is_that_of_mpmath(scale: float) -> None:
         with mpmath.workdps(1000):
             total = sum(mpmath.exp(mpmath.mpf(float(score)) - single[label]) for score in single)
             expected = float(mpmath.log(total))
-        found = algorithm.loss(module, em.Point(features=np.ones(1), label=np.int64(label)))
+        found = algorithm.loss(module, em.rows.Point(features=np.ones(1), label=np.int64(label)))
         assert found == pytest.approx(expected, rel=1e-13)  # a few roundings of doubles
         assert found > 0 or expected == 0
 
@@ -119,7 +119,7 @@ def test_the_loss_is_that_of_mpmath(scale: float) -> None:
 def test_images_keep_their_shape() -> None:
     module = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(8, 3))
     algorithm = em.PyTorch(module=lambda: module, fit=modules.fit)
-    point = em.Point(features=np.ones((1, 3, 3)), label=2)
+    point = em.rows.Point(features=np.ones((1, 3, 3)), label=2)
     assert math.isfinite(algorithm.loss(module.eval(), point))
 
 
@@ -136,7 +136,7 @@ def test_images_keep_their_shape() -> None:
 def test_losses_that_cannot_be(module: Any, label: Any, words: str) -> None:
     algorithm = em.PyTorch(module=modules.fixed_network, fit=modules.fit)
     with pytest.raises(InputError, match=words):
-        algorithm.loss(module, em.Point(features=np.ones(4), label=label))
+        algorithm.loss(module, em.rows.Point(features=np.ones(4), label=label))
 
 
 def test_frozen_parameters_are_not_perturbed() -> None:

@@ -123,9 +123,9 @@ class Oracle(sklearn.base.ClassifierMixin, sklearn.base.BaseEstimator):  # type:
 
 def oracle_loss(probabilities: Any, label: Any, labels: Any = ("a", "b", "c")) -> float:
     algorithm = em.ScikitLearn(estimator=Oracle(probabilities))
-    dataset = em.Dataset(features=np.zeros((3, 2)), labels=np.array(labels))
+    dataset = em.rows.Dataset(features=np.zeros((3, 2)), labels=np.array(labels))
     model = algorithm.train(dataset, stream())
-    return algorithm.loss(model, em.Point(features=np.zeros(2), label=np.array(label)[()]))
+    return algorithm.loss(model, em.rows.Point(features=np.zeros(2), label=np.array(label)[()]))
 
 
 FLOOR = -math.log(SMALLEST_PROBABILITY)
@@ -166,20 +166,20 @@ def test_losses_are_those_of_scikit_learn() -> None:
 
 def test_losses_of_regressors() -> None:
     algorithm = em.ScikitLearn(estimator=LinearRegression())
-    dataset = em.Dataset(features=np.array([[0.0], [1.0]]), labels=np.array([1.0, 3.0]))
+    dataset = em.rows.Dataset(features=np.array([[0.0], [1.0]]), labels=np.array([1.0, 3.0]))
     model = algorithm.train(dataset, stream())
     # The line is 1 + 2 x.
-    found = algorithm.loss(model, em.Point(features=np.array([2.0]), label=np.float64(7.0)))
+    found = algorithm.loss(model, em.rows.Point(features=np.array([2.0]), label=np.float64(7.0)))
     assert found == pytest.approx(4.0, rel=1e-12)
 
 
 def test_images_are_vectors() -> None:
     algorithm = em.ScikitLearn(estimator=LogisticRegression())
     flat = data()
-    images = em.Dataset(features=flat.features.reshape(-1, 2, 2), labels=flat.labels)
+    images = em.rows.Dataset(features=flat.features.reshape(-1, 2, 2), labels=flat.labels)
     model = algorithm.train(images, stream())
-    image = em.Point(features=flat.features[0].reshape(2, 2), label=flat.labels[0])  # type: ignore[index]
-    vector = em.Point(features=flat.features[0], label=image.label)
+    image = em.rows.Point(features=flat.features[0].reshape(2, 2), label=flat.labels[0])  # type: ignore[index]
+    vector = em.rows.Point(features=flat.features[0], label=image.label)
     expected = algorithm.loss(algorithm.train(flat, stream()), vector)
     assert algorithm.loss(model, image) == expected
 
@@ -208,7 +208,7 @@ def test_parameters_are_coefficients_and_intercepts(estimator: Any, size: int) -
     assert np.shape(zero.coef_) == np.shape(model.coef_)
     expected = math.log(3) if sklearn.base.is_classifier(model) else 4.0
     label = 2
-    assert algorithm.loss(zero, em.Point(features=np.ones(4), label=label)) == pytest.approx(
+    assert algorithm.loss(zero, em.rows.Point(features=np.ones(4), label=label)) == pytest.approx(
         expected
     )
 
@@ -222,8 +222,8 @@ def test_estimators_without_parameters_are_refused_before_training(estimator: An
     algorithm = em.ScikitLearn(estimator=estimator)
     words = f"expected a linear model, .* got a {type(estimator).__name__}"
     for wrap in (
-        lambda: em.OutputPerturbation(algorithm=algorithm, scale=1.0),
-        lambda: em.NoiseLevels(algorithm=algorithm, scales=(1.0,)),
+        lambda: em.training.OutputPerturbation(algorithm=algorithm, scale=1.0),
+        lambda: em.training.NoiseLevels(algorithm=algorithm, scales=(1.0,)),
     ):
         with pytest.raises(InputError, match=words):
             wrap()
@@ -231,7 +231,7 @@ def test_estimators_without_parameters_are_refused_before_training(estimator: An
 
 def test_a_linear_model_is_perturbed() -> None:
     inside = em.ScikitLearn(estimator=LogisticRegression())
-    outside = em.OutputPerturbation(algorithm=inside, scale=2.0)
+    outside = em.training.OutputPerturbation(algorithm=inside, scale=2.0)
     noise = outside.parameters(outside.train(data(), stream())) - inside.parameters(
         inside.train(data(), stream())
     )
@@ -324,7 +324,7 @@ def test_unsupported_estimators(estimator: Any, words: str) -> None:
 def test_without_labels() -> None:
     algorithm = em.ScikitLearn(estimator=LogisticRegression())
     with pytest.raises(InputError, match="needs labels, but this population has none"):
-        algorithm.train(em.Dataset(features=np.zeros((3, 2))), stream())
+        algorithm.train(em.rows.Dataset(features=np.zeros((3, 2))), stream())
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

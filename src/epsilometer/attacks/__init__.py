@@ -1,1 +1,5 @@
-"""Attacks: from losses to decisions to error counts.  Models are trained elsewhere."""
+"""Attacks on losses, statistics and operating points."""
+
+from epsilometer._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

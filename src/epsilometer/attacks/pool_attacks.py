@@ -17,10 +17,10 @@ from scipy.stats import chi2
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.attacks.lira import Lira, LiraOffline, pooled_variances, sides
-from epsilometer.attacks.own_losses import PoolLogOdds, PoolLoss, PopulationAttack
 from epsilometer.attacks.pool_losses import LEAST_LOSS, PoolLosses
 from epsilometer.attacks.quantile import QuantileAttack
 from epsilometer.attacks.rmia import Rmia, RmiaOffline
+from epsilometer.attacks.single_loss import PoolLogOdds, PoolLoss, PopulationAttack
 from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 

@@ -7,7 +7,7 @@ import numpy as np
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rules import Threshold
-from epsilometer.attacks.shadows import CrossFed, Shadows
+from epsilometer.attacks.shadows import CrossFedScores, Shadows
 from epsilometer.model.measured import POOL
 from epsilometer.model.pool_scores import PoolScores
 
@@ -22,8 +22,8 @@ def attack_result(scores: PoolScores, attack: str) -> AttackResult:
     sides = [_padded(pooled.value, side) for side in (~pooled.member, pooled.member)]
     rule = Threshold()
     p_values = (
-        rule.learn(CrossFed(sides[0]), Shadows(sides[1]))(sides[0]),
-        rule.learn(Shadows(sides[0]), CrossFed(sides[1]))(sides[1]),
+        rule.learn(CrossFedScores(sides[0]), Shadows(sides[1]))(sides[0]),
+        rule.learn(Shadows(sides[0]), CrossFedScores(sides[1]))(sides[1]),
     )
     return AttackResult(
         names=pooled.names,

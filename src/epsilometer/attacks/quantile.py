@@ -21,8 +21,8 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.attacks.own_losses import require_references
 from epsilometer.attacks.pool_losses import BLOCK, PoolLosses, log_odds_of
+from epsilometer.attacks.single_loss import require_references
 from epsilometer.errors import InputError
 
 LEAST_REFERENCES = 20

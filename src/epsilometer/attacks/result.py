@@ -14,6 +14,7 @@ from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._display import Plotted
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.repeats import repeats
 from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
@@ -172,7 +173,9 @@ class AttackResult(Plotted, view="measured.ATTACK"):
         Number of losses with non-finite value or score, for bases that have any.
     design
         Whether models were cross-fed or each challenge had its own shadows, as in
-        :class:`~epsilometer.MeasuredBy`; None if unknown.
+        :class:`~epsilometer.rows.MeasuredBy`; None if unknown.
+    flaws
+        Why the losses cannot be relied on, such as a fixed seed; empty if nothing is known against them.
     """
 
     names: tuple[str, ...]
@@ -185,6 +188,7 @@ class AttackResult(Plotted, view="measured.ATTACK"):
     left_out: tuple[str, ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
     design: str | None = None
+    flaws: tuple[str, ...] = ()
 
     def measured(self, target_alpha: float | None) -> MeasuredBy | None:
         """Metadata of counts of this attack at a target rate."""
@@ -202,7 +206,7 @@ class AttackResult(Plotted, view="measured.ATTACK"):
             trials_h1=curves.trials_h1,
             names=self.names,
             measured=self.measured(float(curves.target_alpha[0])),
-        )
+        ).with_flaws(self.flaws)
 
     def sweep(self, levels: Sequence[float] = SWEEP) -> ErrorCurves:
         """Error counts at many target rates in one pass (figure 4 of the paper)."""
@@ -320,6 +324,7 @@ def finish(
         left_out=tuple(itertools.compress(losses.names, ~kept)),
         dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
         design=design,
+        flaws=tuple(repeats(losses)),
     )
 
 

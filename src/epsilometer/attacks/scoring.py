@@ -7,6 +7,7 @@ from scipy.stats import rankdata
 
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.repeats import repeats
 from epsilometer.attacks.statistics import Logit, Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
@@ -44,7 +45,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     if outside.any():
         raise InputError(
             f"expected losses of at least 0 for statistic {chosen.name}, got "
-            f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.Loss()`, accepts any."
+            f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.attacks.Loss()`, accepts any."
         )
     if losses.one_run:
         return _canary_scores(losses, chosen)
@@ -66,7 +67,8 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
         names.append(name)
     if not names:
         raise InputError("expected losses of both hypotheses in at least one base, got none.")
-    return Scores(without=without, with_point=with_point, names=names, dependent=together)
+    scores = Scores(without=without, with_point=with_point, names=names, dependent=together)
+    return scores.with_flaws(repeats(losses))
 
 
 def _canary_scores(losses: Losses, statistic: Statistic) -> Scores:

@@ -122,7 +122,7 @@ class Shadows(ShadowScores):
         return _count_at_least(self._values[:, 0, :], scores)
 
 
-class CrossFed(ShadowScores):
+class CrossFedScores(ShadowScores):
     """The challenges (bases, models) as shadows of each other, excluding themselves."""
 
     def __init__(self, scores: FloatArray) -> None:

@@ -1,1 +1,5 @@
-"""Published estimators on the same inputs, implemented correctly, each with its assumptions."""
+"""Estimators of other people, from counts and from scores."""
+
+from epsilometer._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

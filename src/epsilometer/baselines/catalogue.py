@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.guesses import OneRun, OneRunFdp
+from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
 from epsilometer.baselines.intervals import ClopperPearson, Jeffreys
 from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
@@ -26,8 +26,8 @@ FROM_COUNTS: tuple[CountEstimator, ...] = (
     AdjustedLog(),
     Bailey(),
     InverseSinh(),
-    OneRun(),
-    OneRunFdp(),
+    OneRunBound(),
+    OneRunFdpBound(),
     GaussianRates(),
 )
 

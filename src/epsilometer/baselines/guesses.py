@@ -33,7 +33,7 @@ def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntAr
 
 
 @dataclass(frozen=True)
-class OneRun(LowerEndOnly):
+class OneRunBound(LowerEndOnly):
     """Steinke's bound; see `one_run.py`.
 
     Parameters
@@ -62,7 +62,7 @@ class OneRun(LowerEndOnly):
 
 
 @dataclass(frozen=True)
-class OneRunFdp(LowerEndOnly):
+class OneRunFdpBound(LowerEndOnly):
     """Mahloujifar's bound; see `one_run_fdp.py`.
 
     Parameters

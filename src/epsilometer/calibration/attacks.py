@@ -11,7 +11,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.calibration.mechanisms import Gaussian, Mechanism
+from epsilometer.calibration.mechanisms import GaussianMechanism, Mechanism
 from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
 
@@ -70,9 +70,9 @@ def draw_bases(
     """
     each: list[Mechanism] = [mechanism] * bases
     if strengths is not None:
-        if not isinstance(mechanism, Gaussian):
+        if not isinstance(mechanism, GaussianMechanism):
             raise InputError(f"expected a Gaussian mechanism with strengths, got {mechanism}.")
-        each = [Gaussian(mechanism.mu * s) for s in rng.beta(*strengths, bases).tolist()]
+        each = [GaussianMechanism(mechanism.mu * s) for s in rng.beta(*strengths, bases).tolist()]
     without, with_point = [], []
     for own in each:
         seen = rng.random(models) < power

@@ -57,7 +57,7 @@ class Null:
 
 
 @dataclass(frozen=True)
-class Laplace:
+class LaplaceMechanism:
     """Laplace noise of scale 1 on a value that the point shifts by epsilon."""
 
     pure_epsilon: float
@@ -88,7 +88,7 @@ class Laplace:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianMechanism:
     """Normal noise of scale 1 on a value that the point shifts by mu."""
 
     mu: float

@@ -32,7 +32,7 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import prove
 
 if TYPE_CHECKING:
-    from epsilometer.model.profile import ProfileModel
+    from epsilometer.model.curve_model import CurveModel
 
 PROOF = "prove"
 ESTIMATORS: tuple[ScoreEstimator, ...] = (
@@ -197,9 +197,9 @@ class OneRunIntervalCell(OneRunCell):
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
         """Tallies by model; each end of an interval has error probability ``significance``."""
-        from epsilometer.inference.profile.engine import ProfileSettings
+        from epsilometer.engines.curve.engine import CurveSettings
 
-        truth, settings = self.mechanism.epsilon(self.delta), ProfileSettings()
+        truth, settings = self.mechanism.epsilon(self.delta), CurveSettings()
         wanted = [significance, 0.5, 1 - significance]
         models = analysis_models(self.delta)
         found = dict.fromkeys(models, IntervalTally())
@@ -211,17 +211,17 @@ class OneRunIntervalCell(OneRunCell):
         return {label: tally.as_dict() for label, tally in found.items()}
 
 
-def analysis_models(delta: float) -> dict[str, ProfileModel]:
+def analysis_models(delta: float) -> dict[str, CurveModel]:
     """The models applied to the scores: the default, and a Gaussian curve with the best attack given."""
+    from epsilometer.model.curve_model import CurveModel
     from epsilometer.model.families import families_of
     from epsilometer.model.mixtures import NoMixing
-    from epsilometer.model.profile import ProfileModel
     from epsilometer.model.strengths import FixedStrength
 
-    given = ProfileModel(
+    given = CurveModel(
         delta=delta,
         families=families_of("gaussian"),
         mixing=NoMixing(),
         strength=FixedStrength(value=1.0),
     )
-    return {WHOLE_CURVE: ProfileModel(delta=delta), AS_GAUSSIAN: given}
+    return {WHOLE_CURVE: CurveModel(delta=delta), AS_GAUSSIAN: given}

@@ -14,9 +14,9 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.calibration.plan import ModelCell
 from epsilometer.errors import InputError
 from epsilometer.model import region
+from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import sample_members
-from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import HalfNormal
 
@@ -24,16 +24,16 @@ CORRELATED_SCALE = 2e-4
 """Scale of the within correlation; with 2,000 trials, rounding normal counts is negligible."""
 
 
-def model_of(cell: ModelCell) -> AuditModel:
+def model_of(cell: ModelCell) -> CountModel:
     """The model that generates and analyses the counts."""
     if cell.likelihood == "binomial":
-        return AuditModel(delta=cell.delta)
+        return CountModel(delta=cell.delta)
     likelihood = CorrelatedNormal(within_correlation_scale=CORRELATED_SCALE)
-    return AuditModel(delta=cell.delta, epsilon=HalfNormal(scale=1.0), likelihood=likelihood)
+    return CountModel(delta=cell.delta, epsilon=HalfNormal(scale=1.0), likelihood=likelihood)
 
 
 def draw(
-    model: AuditModel, bases: int, trials: int, rng: np.random.Generator, *, slip: float = 1.0
+    model: CountModel, bases: int, trials: int, rng: np.random.Generator, *, slip: float = 1.0
 ) -> tuple[dict[str, float], AttackCounts]:
     """Parameters from the prior, counts from the model.
 
@@ -60,7 +60,7 @@ def _blank(trials: int, groups: list[str]) -> AttackCounts:
     )
 
 
-def _truth(model: AuditModel, counts: AttackCounts, rng: np.random.Generator) -> dict[str, float]:
+def _truth(model: CountModel, counts: AttackCounts, rng: np.random.Generator) -> dict[str, float]:
     """Epsilon, strength and, for groups, spread, drawn from their priors."""
     if model.fixed_values(counts):
         raise InputError("expected priors to draw from, got a fixed value.")
@@ -69,7 +69,7 @@ def _truth(model: AuditModel, counts: AttackCounts, rng: np.random.Generator) ->
 
 
 def draw_groups(
-    model: AuditModel,
+    model: CountModel,
     groups: int,
     members: int,
     trials: int,
@@ -117,7 +117,7 @@ def _normal_members(
 
 def ranks(cell: ModelCell, runs: int, rng: np.random.Generator) -> dict[str, list[float]]:
     """Posterior probability below the truth for epsilon and the strength, run by run."""
-    from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
+    from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 
     model = model_of(cell)
     found: dict[str, list[float]] = {"epsilon": [], "strength": []}

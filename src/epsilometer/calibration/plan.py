@@ -23,8 +23,8 @@ from epsilometer.calibration.interference import (
     SpillOver,
 )
 from epsilometer.calibration.mechanisms import (
-    Gaussian,
-    Laplace,
+    GaussianMechanism,
+    LaplaceMechanism,
     Mechanism,
     Null,
     RandomisedResponse,
@@ -162,9 +162,9 @@ def describe(cell: Cell) -> dict[str, Any]:
 
 MECHANISMS: tuple[Mechanism, ...] = (
     Null(),
-    Laplace(1.0),
-    Laplace(3.0),
-    Gaussian(1.0),
+    LaplaceMechanism(1.0),
+    LaplaceMechanism(3.0),
+    GaussianMechanism(1.0),
     RandomisedResponse(1.0),
     SubsampledGaussian(2.0, 0.2),
 )
@@ -202,7 +202,7 @@ def full_plan() -> StudyPlan:
                 cells += [_counted(mechanism, power, trials, bases) for bases in BASES]
             cells.append(replace(_counted(mechanism, power, 100, 20), rate=None))
             # More runs where stated errors are checked closely, fewer where a run takes long.
-            much = mechanism in (Null(), Laplace(1.0)) and power == 1
+            much = mechanism in (Null(), LaplaceMechanism(1.0)) and power == 1
             cells += [
                 ScoresCell(mechanism=mechanism, power=power, canaries=canaries, runs=runs)
                 for canaries, runs in ((400, 10_000 if much else 500), (4000, 200))
@@ -213,7 +213,7 @@ def full_plan() -> StudyPlan:
 def quick_plan() -> StudyPlan:
     """A few minutes: every estimator and the control, on the null and on Laplace epsilon = 1."""
     cells: list[Cell] = [ModelCell(likelihood="binomial", bases=5, trials=100, runs=60)]
-    for mechanism in (Null(), Laplace(1.0)):
+    for mechanism in (Null(), LaplaceMechanism(1.0)):
         cells += [
             replace(_counted(mechanism, 1.0, 100, bases), runs=5000, posterior_runs=20)
             for bases in (1, 5)
@@ -230,18 +230,20 @@ SIZES = ((1, 100), (5, 100), (20, 100), (1, 1000))
 SUBSAMPLED = (SubsampledGaussian(2.0, 0.2), SubsampledGaussian(1.0, 0.1))
 PROFILE_MECHANISMS: tuple[Mechanism, ...] = (
     Null(),
-    Laplace(1.0),
-    Laplace(3.0),
-    Gaussian(0.5),
-    Gaussian(1.0),
-    Gaussian(2.0),
+    LaplaceMechanism(1.0),
+    LaplaceMechanism(3.0),
+    GaussianMechanism(0.5),
+    GaussianMechanism(1.0),
+    GaussianMechanism(2.0),
     RandomisedResponse(1.0),
     *SUBSAMPLED,
 )
 STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
 """Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak."""
 
-CONTROL = ProfileCell(mechanism=Laplace(1.0), bases=20, models=100, family="gaussian", runs=200)
+CONTROL = ProfileCell(
+    mechanism=LaplaceMechanism(1.0), bases=20, models=100, family="gaussian", runs=200
+)
 """Assuming Gaussian noise for Laplace noise triples the estimated epsilon: this must be detected."""
 
 
@@ -260,7 +262,9 @@ def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
         for bases, models in SIZES
     ]
     cells += [
-        ProfileCell(mechanism=Gaussian(1.5), strengths=law, bases=bases, models=100, runs=runs)
+        ProfileCell(
+            mechanism=GaussianMechanism(1.5), strengths=law, bases=bases, models=100, runs=runs
+        )
         for law in STRENGTHS
         for bases in (5, 20)
     ]
@@ -271,7 +275,7 @@ def quick_profile_plan() -> StudyPlan:
     """A minute or two: a smoke test, and the control."""
     cells = [
         ProfileCell(mechanism=mechanism, bases=5, models=100, runs=20)
-        for mechanism in (Null(), Laplace(1.0), Gaussian(1.0))
+        for mechanism in (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
     ]
     return StudyPlan(cells=(*cells, replace(CONTROL, runs=20)))
 
@@ -328,7 +332,7 @@ def quick_verdict_plan() -> StudyPlan:
     cells: list[Cell] = [
         VerdictCell(mechanism=mechanism, data=data, bases=5, runs=10)
         for data in (SCORES, COUNTS)
-        for mechanism in (RandomisedResponse(1.0), Gaussian(1.0))
+        for mechanism in (RandomisedResponse(1.0), GaussianMechanism(1.0))
     ]
     return StudyPlan(cells=tuple(cells))
 

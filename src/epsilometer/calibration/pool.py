@@ -113,9 +113,9 @@ class PoolIntervalCell(PoolCell):
     ) -> dict[str, dict[str, Any]]:
         """Tallies by model; each end of an interval has error probability ``significance``."""
         from epsilometer.calibration.one_run import analysis_models
-        from epsilometer.inference.profile.engine import ProfileSettings
+        from epsilometer.engines.curve.engine import CurveSettings
 
-        truth, settings = self.mechanism.point_epsilon(self.delta), ProfileSettings()
+        truth, settings = self.mechanism.point_epsilon(self.delta), CurveSettings()
         wanted = [significance, 0.5, 1 - significance]
         label, model = next(iter(analysis_models(self.delta).items()))
         found = IntervalTally()

@@ -24,7 +24,7 @@ from epsilometer.calibration.tally import Sums
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.claim_tests import FixedCounts, OneRun
+from epsilometer.proofs.claim_tests import FixedCounts, OneRunTest
 from epsilometer.proofs.proof import largest_refuted, prove
 
 PROOF, PEEKING = "proof, any time", "control: Clopper-Pearson at every look"
@@ -188,7 +188,7 @@ class PowerCell:
             # As many scores as canaries of one run: exactly half of them included, as a fair coin may
             # do.
             run = Scores.of_canaries(sides[0][1], sides[0][0])
-            found[ONE_RUN] = lambda error: OneRun(scores=run).bound(delta, error)
+            found[ONE_RUN] = lambda error: OneRunTest(scores=run).bound(delta, error)
             found[STEINKE] = lambda error: auditors[0].epsilon_one_run(error, delta)
         return found
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
-from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.attacks.losses import Losses
@@ -55,7 +54,6 @@ def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatA
         yield draw_scores(Null(), power=1.0, canaries=canaries, rng=rng)
 
 
-@renamed_parameters(progress="on_progress")
 def check_pipeline(
     pipeline: Pipeline,
     *,

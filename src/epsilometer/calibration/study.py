@@ -301,10 +301,10 @@ def _judge_counts(plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray) -
 def _judge_posterior(
     plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray
 ) -> dict[str, Tally]:
-    from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
-    from epsilometer.model.joint import AuditModel
+    from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
+    from epsilometer.model.count_model import CountModel
 
-    model, tails = AuditModel(delta=cell.delta), [plan.significance, 1 - plan.significance]
+    model, tails = CountModel(delta=cell.delta), [plan.significance, 1 - plan.significance]
     ends = []
     for own_x, own_y in zip(x, y, strict=True):
         # Counts that contradict the model have no posterior and are skipped.

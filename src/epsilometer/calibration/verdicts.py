@@ -81,10 +81,10 @@ class VerdictCell:
         return {f"{factor:g}": tally.as_dict() for factor, tally in found.items()}
 
     def _posterior(self, rng: np.random.Generator) -> Any:
-        from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
-        from epsilometer.inference.profile.engine import ProfileSettings
-        from epsilometer.model.joint import AuditModel
-        from epsilometer.model.profile import ProfileModel
+        from epsilometer.engines.curve.engine import CurveSettings
+        from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
+        from epsilometer.model.count_model import CountModel
+        from epsilometer.model.curve_model import CurveModel
 
         if self.data == SCORES:
             scores = draw_bases(
@@ -95,7 +95,7 @@ class VerdictCell:
                 models=self.models,
                 rng=rng,
             )
-            return ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
+            return CurveSettings().estimate_quickly(scores, CurveModel(delta=self.delta))
         x, y = draw_counts(
             self.mechanism,
             RATE,
@@ -112,14 +112,14 @@ class VerdictCell:
         )
         try:
             return estimate_exact(
-                counts, AuditModel(delta=self.delta), ExactSettings(tolerance=0.02)
+                counts, CountModel(delta=self.delta), ExactSettings(tolerance=0.02)
             )
         except ContradictionError:  # no posterior, no verdict
             return None
 
     @staticmethod
     def _label(posterior: Any, claim: float, significance: float) -> str:
-        from epsilometer.inference.judging import judge
+        from epsilometer.judgement.judging import judge
 
         # A single coarse resolution, as in the study of intervals, does not verify its accuracy.
         return judge(posterior, claim=claim, accept_untrusted=True, error=significance).label

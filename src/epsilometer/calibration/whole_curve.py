@@ -13,9 +13,9 @@ from epsilometer.calibration.plan import ProfileCell
 from epsilometer.calibration.tally import Sums
 
 if TYPE_CHECKING:
-    from epsilometer.inference.profile.solve import Solution
+    from epsilometer.engines.curve.solve import Solution
+    from epsilometer.model.curve_model import CurveModel
     from epsilometer.model.mixtures import Curves
-    from epsilometer.model.profile import ProfileModel
 
 WHOLE_CURVE = "Epsilometer, whole curve"
 
@@ -66,15 +66,15 @@ def judge_profile(
     cell: ProfileCell, significance: float, runs: int, rng: np.random.Generator
 ) -> ProfileTally:
     """Audits of the cell's mechanism; each end of an interval has error probability ``significance``."""
-    from epsilometer.inference.profile.engine import ProfileSettings
+    from epsilometer.engines.curve.engine import CurveSettings
+    from epsilometer.model.curve_model import CurveModel
     from epsilometer.model.families import families_of
     from epsilometer.model.mixtures import mixing_of
-    from epsilometer.model.profile import ProfileModel
 
-    model = ProfileModel(
+    model = CurveModel(
         delta=cell.delta, mixing=mixing_of(cell.mixing), families=families_of(cell.family)
     )
-    wanted, settings = [significance, 0.5, 1 - significance], ProfileSettings()
+    wanted, settings = [significance, 0.5, 1 - significance], CurveSettings()
     truth = cell.mechanism.epsilon(cell.delta)
     found, plain = np.empty((runs, len(wanted))), np.empty(runs)
     for run in range(runs):
@@ -126,7 +126,7 @@ def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
     return below / total
 
 
-def _plain_share(curves: Curves, model: ProfileModel) -> float:
+def _plain_share(curves: Curves, model: CurveModel) -> float:
     """Prior probability of curves under the plain prior, up to a factor."""
     several = len({each.curves.rate for each in model.components})
     if several == 1:

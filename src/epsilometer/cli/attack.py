@@ -8,11 +8,11 @@ from typing import Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.loading import statistic_of
+from epsilometer._text import counted, shortened, table_lines, wrapped
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import counted, shortened, table_lines, wrapped
+from epsilometer.inputs.loading import statistic_of
 
 STDOUT = "-"
 MOST_ROWS = 40
@@ -52,7 +52,7 @@ def attack(
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack models by their losses and count the errors."""
-    from epsilometer.audit.variants import describe
+    from epsilometer.auditing.variants import describe
 
     rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
@@ -74,7 +74,9 @@ def attack(
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
         rules = [
-            em.OperatingPoint(result=one, target_alpha=rate) for one in attacked for rate in rates
+            em.attacks.OperatingPoint(result=one, target_alpha=rate)
+            for one in attacked
+            for rate in rates
         ]
         return _deliver(*_dealt(rules), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
@@ -107,9 +109,9 @@ def _deliver(
     return 0
 
 
-def _dealt(rules: list[em.OperatingPoint]) -> tuple[em.AttackCounts, dict[str, Any], str]:
+def _dealt(rules: list[em.attacks.OperatingPoint]) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """Challenges divided among several rules: counts, also as plain values and as text."""
-    counts = em.split_counts(rules)
+    counts = em.attacks.split_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
         for rule in rules
@@ -144,7 +146,7 @@ def choose_attack(method: str | None, *, pool: bool = False) -> Any:
     return None if method is None else known[_validate.one_of("method", method, known)]
 
 
-def text_of(result: em.AttackResult, target_alpha: float) -> str:
+def text_of(result: em.attacks.AttackResult, target_alpha: float) -> str:
     """The counts as text for a terminal."""
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)

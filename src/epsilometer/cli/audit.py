@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES, POINTS, read_summary
 from epsilometer.cli import checks, options, outputs, results, stores
 from epsilometer.cli.delivery import (
     DeliveryOptions,
@@ -27,12 +26,13 @@ from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.cli.training import training_progress
 from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import CANARIES, CURVES, LOSSES, POINTS, read_summary
 
 if TYPE_CHECKING:
-    from epsilometer.audit.designs import Pilot
-    from epsilometer.audit.stopping import Goal
-    from epsilometer.audit.tables import ExecutionTable
-    from epsilometer.audit.variants import Estimated
+    from epsilometer.auditing.designs import Pilot
+    from epsilometer.auditing.stopping import Goal
+    from epsilometer.auditing.tables import ExecutionTable
+    from epsilometer.auditing.variants import Estimated
     from epsilometer.measurement.store import Failure
     from epsilometer.report.views import AnyResult
 
@@ -89,9 +89,9 @@ class ExecutionOptions:
                     "--until-width and --until-proven both stop the audit; choose one."
                 )
 
-    def goal(self, settings: em.AuditConfig, error: float) -> Goal | None:
+    def goal(self, settings: em.rows.AuditConfig, error: float) -> Goal | None:
         """The goal at which the audit stops, if any."""
-        from epsilometer.audit.stopping import UntilProven, UntilWidth
+        from epsilometer.auditing.stopping import UntilProven, UntilWidth
 
         shared = settings.model is None  # canaries share a model, points of a pool all of them
         if shared and (self.until_width is not None or self.until_proven):
@@ -108,7 +108,7 @@ class ExecutionOptions:
         delta = settings.file.estimate.delta
         return UntilProven(claim=settings.claim[0], delta=delta, error=error)
 
-    def measure(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Measurement:
+    def measure(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.rows.Measurement:
         """Train the missing models, with a progress display."""
         # Output of the user's code is not part of the answer.
         with (
@@ -127,10 +127,12 @@ class ExecutionOptions:
                 on_message=results.warn,
             )
 
-    def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
+    def try_out(
+        self, plan: em.Plan, store: Path, execution: ExecutionTable
+    ) -> em.rows.TrainingCheck:
         """Train the first models only."""
         with redirect_stdout(sys.stderr), stores.opened(self.store, store) as opened:
-            return em.check_training(
+            return em.rows.check_training(
                 plan,
                 opened,
                 executor=self.executor or execution.executor,
@@ -155,7 +157,7 @@ class ExecutionOptions:
 class _PilotTriedError(Exception):
     """Only the first models were to be trained, and the pilot has not selected challenge points yet."""
 
-    def __init__(self, trial: em.TrainingCheck, store: Path) -> None:
+    def __init__(self, trial: em.rows.TrainingCheck, store: Path) -> None:
         super().__init__(store.name)
         self.trial, self.store = trial, store
 
@@ -184,7 +186,7 @@ def audit(
     the result, and the report and figures written with it. Other existing files need --force. Options
     override the table [estimate] of the configuration.
     """
-    from epsilometer.audit import config as configurations
+    from epsilometer.auditing import config as configurations
 
     file = config or configurations.DEFAULT
     if show_config:
@@ -231,14 +233,14 @@ def audit(
 
 
 def _run(
-    settings: em.AuditConfig,
+    settings: em.rows.AuditConfig,
     execution: ExecutionOptions,
     question: VariantQuestion,
-    chains: em.McmcSettings | None,
+    chains: em.engines.McmcSettings | None,
     config: Path | None,
 ) -> int:
     """Train, estimate and deliver an audit that has been read."""
-    from epsilometer.audit.variants import measure_until, origin_of
+    from epsilometer.auditing.variants import measure_until, origin_of
 
     verdict, delivery, how = question.verdict, question.delivery, settings.file.execution
     verdict.check_claim(question.claim)
@@ -273,7 +275,10 @@ class VariantQuestion(NamedTuple):
 
 
 def _concluded(
-    found: Estimated, settings: em.AuditConfig, origin: em.Origin, question: VariantQuestion
+    found: Estimated,
+    settings: em.rows.AuditConfig,
+    origin: em.judgement.Origin,
+    question: VariantQuestion,
 ) -> AnyResult:
     """The result of a variant: of the whole curve and the published model, or of one of them."""
     level, several = settings.file.estimate.level, len(question.deltas) > 1
@@ -346,7 +351,7 @@ def _mixing(text: str) -> str | float:
 
 
 def _deliver(
-    measurement: em.Measurement,
+    measurement: em.rows.Measurement,
     concluded: list[AnyResult],
     found: list[Estimated],
     delivery: DeliveryOptions,
@@ -402,7 +407,7 @@ def _identity(plan: em.Plan) -> str:
     return hashlib.sha256(canonical(plan.identity).encode()).hexdigest()
 
 
-def _is_same(folder: Path, settings: em.AuditConfig, *, accept: bool) -> bool:
+def _is_same(folder: Path, settings: em.rows.AuditConfig, *, accept: bool) -> bool:
     """Whether a folder holds the result of this audit, maybe of fewer models.
 
     Raises :class:`StoreError` if the store belongs to another plan too: that error names the cause.
@@ -414,14 +419,14 @@ def _is_same(folder: Path, settings: em.AuditConfig, *, accept: bool) -> bool:
         known = read_summary(folder).get("plan", {})
         same = known.get("seed") == plan.seed and known.get("population") == plan.population.name
     if not same and settings.store.is_file():
-        with em.SqliteStore(settings.store, read_only=True) as store:
+        with em.stores.SqliteStore(settings.store, read_only=True) as store:
             store.check(plan, accept_changed_code=accept)
     return bool(same)
 
 
-def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
+def _printed(measurement: em.rows.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
     """The output: an object for JSON, or text."""
-    from epsilometer.report.text import counted, paragraphs
+    from epsilometer._text import counted, paragraphs
     from epsilometer.report.views import views_of
 
     if as_json:
@@ -447,7 +452,7 @@ def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json
     return text
 
 
-def _report_failures(measurement: em.Measurement, *, kept: bool) -> None:
+def _report_failures(measurement: em.rows.Measurement, *, kept: bool) -> None:
     failures, sizes = measurement.failures, measurement.plan.sizes
     by_message: dict[str, list[Failure]] = {}
     for failure in failures:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer.audit.recorded import (
+from epsilometer.cli import results
+from epsilometer.cli.results import PREVIOUS, STDIN
+from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import (
     POSTERIOR,
     WHOLE_CURVE,
     is_result,
@@ -16,15 +19,12 @@ from epsilometer.audit.recorded import (
     open_result,
     read_summary,
 )
-from epsilometer.cli import results
-from epsilometer.cli.results import PREVIOUS, STDIN
-from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.audit.inputs import LossOptions, Source
-    from epsilometer.audit.recorded import Recorded
+    from epsilometer.inputs.recorded import Recorded
+    from epsilometer.inputs.sources import LossOptions, Source
 
-    AnyModel = em.AuditModel | em.ProfileModel
+    AnyModel = em.CountModel | em.CurveModel
     Data = em.AttackCounts | em.Scores
 
 
@@ -42,7 +42,7 @@ class Batches:
     @classmethod
     def read(cls, files: list[str], options: LossOptions) -> Batches:
         """Read all files before any work is done."""
-        from epsilometer.audit.inputs import of_result, read_folder_losses
+        from epsilometer.inputs.sources import of_result, read_folder_losses
 
         recorded, name, rest = None, "", list(files)
         if files[0] != STDIN and is_result(Path(files[0])):
@@ -95,7 +95,7 @@ class Batches:
 
     def model_of(self, options: dict[str, Any]) -> AnyModel:
         """The model of the posterior; options that contradict it are refused."""
-        from epsilometer.audit.assumptions import in_words, profile_in_words
+        from epsilometer.model.from_words import in_words, profile_in_words
 
         assert self.start is not None
         profile = self.start.provenance.engine == WHOLE_CURVE
@@ -148,7 +148,10 @@ class Batches:
         return folder.resolve() == (path if path.is_dir() else path.parent).resolve()
 
     def estimate(
-        self, data: list[tuple[str, Data]], model: AnyModel, settings: em.McmcSettings | None
+        self,
+        data: list[tuple[str, Data]],
+        model: AnyModel,
+        settings: em.engines.McmcSettings | None,
     ) -> Any:
         """The posterior after all batches, with a record of each."""
         found, rest = self.start, data
@@ -178,8 +181,8 @@ def _own_statistic(recorded: Recorded | None) -> str | None:
     return None
 
 
-def _relabelled(posterior: Any, label: str) -> em.Batch:
-    own: em.Batch = posterior.batches[0]
+def _relabelled(posterior: Any, label: str) -> em.engines.Batch:
+    own: em.engines.Batch = posterior.batches[0]
     return replace(own, label=label)
 
 

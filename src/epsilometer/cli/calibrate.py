@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
+from epsilometer._text import plain, wrapped
 from epsilometer.cli import options, results
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import plain, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.calibration.one_run_table import OneRunBoundRow, OneRunIntervalRow
@@ -442,7 +442,7 @@ def _pool(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, st
         pool_bound_rows,
         pool_interval_rows,
     )
-    from epsilometer.report.pool_study import pool_text
+    from epsilometer.report.text.pool_study import pool_text
 
     bounds, intervals = pool_bound_rows(plan, found), pool_interval_rows(plan, found)
     tables: Tables = {BOUNDS: (bounds, PoolBoundRow), COVERAGE: (intervals, PoolIntervalRow)}

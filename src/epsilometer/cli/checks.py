@@ -8,15 +8,15 @@ from typing import Any
 
 import epsilometer as em
 from epsilometer import _files
+from epsilometer._text import wrapped
 from epsilometer.cli import results
-from epsilometer.report.text import wrapped
 
 MOST_LOSSES = 3
 """More losses than this are summarised by their mean."""
 
 
 def show(
-    trial: em.TrainingCheck, store: Path | None, warnings: Sequence[str], *, as_json: bool
+    trial: em.rows.TrainingCheck, store: Path | None, warnings: Sequence[str], *, as_json: bool
 ) -> int:
     """Print the result, and warnings on stderr; returns the exit code."""
     warnings = [*trial.warnings, *warnings]
@@ -33,7 +33,7 @@ def show(
     return results.answer(as_json, lambda: data, lambda: _text(store, trial, sound=sound))
 
 
-def _text(store: Path | None, trial: em.TrainingCheck, *, sound: bool) -> str:
+def _text(store: Path | None, trial: em.rows.TrainingCheck, *, sound: bool) -> str:
     from epsilometer.measurement.first_models import time_sentence
 
     left = trial.models - trial.models_done
@@ -57,11 +57,11 @@ def _text(store: Path | None, trial: em.TrainingCheck, *, sound: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _label(variant: str, trial: em.TrainingCheck) -> str:
+def _label(variant: str, trial: em.rows.TrainingCheck) -> str:
     return "loss" if len(trial.losses) == 1 else f"loss, {_files.printable(variant)} "
 
 
-def _losses(without: list[float], with_point: list[float], trial: em.TrainingCheck) -> str:
+def _losses(without: list[float], with_point: list[float], trial: em.rows.TrainingCheck) -> str:
     sizes = trial.plan.sizes
     sides = ("without the challenge point", "with it")
     if sizes.canaries:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
+from epsilometer._text import table_lines, wrapped
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import table_lines, wrapped
+from epsilometer.inputs.recorded import PUBLISHED_MODEL, WHOLE_CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.audit.inputs import Source
-    from epsilometer.report.comparison import Comparison, Row
+    from epsilometer.inputs.sources import Source
+    from epsilometer.report.text.comparison import Comparison, Row
 
 LABEL = 32
 """Columns for the names of estimators, if none is longer and the terminal is wide enough."""
@@ -94,8 +94,8 @@ def _read(
     groups: options.GroupOptions,
 ) -> _Data:
     """The data of the file, with the model of the result or of the options."""
-    from epsilometer.audit.assumptions import profile_of, with_changes
-    from epsilometer.audit.inputs import LossOptions
+    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.model.from_words import profile_of, with_changes
 
     if delta is not None:
         delta = _validate.delta(delta)
@@ -136,7 +136,7 @@ def _compared_counts(given: _Data, significance: float) -> Comparison:
     label = f"Epsilometer, {model.likelihood.name}"
     if model.strength.fixed_value is not None:
         label += f", strength {model.strength.fixed_value:g}"
-    return em.compare_counts(
+    return em.compare(
         counts, delta=model.delta, significance=significance, posteriors=[(label, posterior)]
     )
 
@@ -146,13 +146,16 @@ def _compared_scores(given: _Data, significance: float) -> Comparison:
     scores, model = given.source.data(WHOLE_CURVE), given.model
     label, held = "Epsilometer, whole curve", model.strength.fixed_value
     first = label if held is None else f"{label}, strength {held:g}"
-    models = {first: model, f"{label}, strength 1": replace(model, strength=em.FixedStrength())}
+    models = {
+        first: model,
+        f"{label}, strength 1": replace(model, strength=em.families.FixedStrength()),
+    }
     found = {} if given.posterior is None else {first: given.posterior}
     with results.progress(label) as (report, _):
         for name, each in models.items():
             if name not in found:
                 found[name] = em.estimate(scores, each, on_message=report)
-    return em.compare_scores(
+    return em.compare(
         scores,
         delta=model.delta,
         significance=significance,
@@ -163,7 +166,7 @@ def _compared_scores(given: _Data, significance: float) -> Comparison:
 
 def _text(found: Comparison) -> str:
     from epsilometer.baselines.estimator import Kind
-    from epsilometer.report.comparison import ABOUT_GAUSSIAN
+    from epsilometer.report.text.comparison import ABOUT_GAUSSIAN
 
     title = (
         f"epsilon at delta = {found.delta:g} from {found.source}. Bounds err with probability "

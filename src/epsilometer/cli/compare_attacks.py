@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilometer import _files, _validate
+from epsilometer._text import counted, shortened, table_lines, wrapped
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, flag, option
-from epsilometer.report.text import counted, shortened, table_lines, wrapped
 
 if TYPE_CHECKING:
-    from epsilometer.audit.attack_comparison import Attacked
-    from epsilometer.report.attack_comparison import AttackComparison, AttackRow, Gap, Judge
+    from epsilometer.auditing.attack_comparison import Attacked
+    from epsilometer.report.text.attack_comparison import AttackComparison, AttackRow, Gap, Judge
 
 NAME = 24
 """Columns for the name of an attack; the longest one fits."""
@@ -56,9 +56,9 @@ def compare_attacks(
     The table has the AUC, true-positive rates at small false-positive rates, the proven epsilon and the
     epsilon of the point that leaks most.
     """
-    from epsilometer.audit.attack_comparison import read_attacked
-    from epsilometer.report.attack_comparison import Judge
+    from epsilometer.auditing.attack_comparison import read_attacked
     from epsilometer.report.figures.chart import save_figure
+    from epsilometer.report.text.attack_comparison import Judge
 
     outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     _validate.open_unit_interval("level", level)
@@ -94,7 +94,10 @@ def compare_attacks(
 
 def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackComparison:
     from epsilometer.attacks.pool_attacks import POOL_ATTACKS
-    from epsilometer.report.attack_comparison import compare_model_attacks, compare_pool_attacks
+    from epsilometer.report.text.attack_comparison import (
+        compare_model_attacks,
+        compare_pool_attacks,
+    )
 
     label = _files.printable(given.label)
     if not given.pool:
@@ -123,7 +126,7 @@ def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackCompa
 
 def text_of(found: AttackComparison) -> str:
     """The comparison as text for a terminal."""
-    from epsilometer.report.attack_comparison import RATES
+    from epsilometer.report.text.attack_comparison import RATES
 
     title = (
         f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}. Proven: lower bound "
@@ -146,7 +149,7 @@ def text_of(found: AttackComparison) -> str:
 
 def _cells(row: AttackRow) -> tuple[str, ...]:
     """A row of the table."""
-    from epsilometer.report.attack_comparison import RATES
+    from epsilometer.report.text.attack_comparison import RATES
 
     rates = (_share(row.roc.at(rate)) for rate in RATES)
     return (shortened(row.attack, NAME), f"{row.roc.auc:.3f}", *rates, *_ends(row))

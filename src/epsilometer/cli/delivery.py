@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.gate_options import Gate, GateOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.audit.recorded import Recorded
-    from epsilometer.inference.claimed_curve import CurveVerdict, JudgedCurve
-    from epsilometer.inference.profile.result import ProfileResult
-    from epsilometer.inference.result import Question, Result
-    from epsilometer.inference.verdict import Verdict
+    from epsilometer.inputs.recorded import Recorded
+    from epsilometer.judgement.claimed_curve import CurveVerdict, JudgedCurve
+    from epsilometer.judgement.curve_result import ProfileResult
+    from epsilometer.judgement.result import Question, Result
+    from epsilometer.judgement.verdict import Verdict
     from epsilometer.report.views import AnyResult
 
     AnyVerdict = Verdict | CurveVerdict
@@ -45,9 +45,11 @@ class ThresholdOptions:
     )
 
     @property
-    def thresholds(self) -> em.Thresholds:
+    def thresholds(self) -> em.judgement.Thresholds:
         given = {"pass_at_most": self.pass_at_most, "fail_at_least": self.fail_at_least}
-        return em.Thresholds(**{name: value for name, value in given.items() if value is not None})
+        return em.judgement.Thresholds(
+            **{name: value for name, value in given.items() if value is not None}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,7 @@ class VerdictOptions(ThresholdOptions):
 
     def check(self) -> None:
         """Refuse invalid options before any work is done."""
-        from epsilometer.inference.verdict import FAIL_ON
+        from epsilometer.judgement.verdict import FAIL_ON
 
         _validate.one_of("fail_on", self.fail_on, ("never", *FAIL_ON))
         _validate.open_unit_interval("error", self.chosen_error)
@@ -99,7 +101,7 @@ class VerdictOptions(ThresholdOptions):
 
     def result(
         self,
-        posterior: em.Posterior,
+        posterior: em.engines.CountPosterior,
         level: float,
         claim: float | None,
         delivery: DeliveryOptions,
@@ -108,14 +110,14 @@ class VerdictOptions(ThresholdOptions):
         **context: Any,
     ) -> Result:
         """The judged result of a posterior; ``context`` is its origin and its curve over delta."""
-        from epsilometer.inference.result import Result
+        from epsilometer.judgement.result import Result
 
         asked = self._question(level, claim, delivery, source)
         return Result(posterior=posterior, question=asked, report=results.tell, **context)
 
     def profile_result(
         self,
-        posterior: em.ProfilePosterior,
+        posterior: em.engines.CurvePosterior,
         level: float,
         claim: float | None,
         delivery: DeliveryOptions,
@@ -124,7 +126,7 @@ class VerdictOptions(ThresholdOptions):
         **context: Any,
     ) -> ProfileResult:
         """The judged result of a whole-curve posterior."""
-        from epsilometer.inference.profile.result import ProfileResult
+        from epsilometer.judgement.curve_result import ProfileResult
 
         asked = self._question(level, claim, delivery, source)
         return ProfileResult(posterior=posterior, question=asked, report=results.tell, **context)
@@ -139,7 +141,7 @@ class VerdictOptions(ThresholdOptions):
         source: str | None = None,
     ) -> AnyResult:
         """A recorded result, judged, with its origin and its published model."""
-        from epsilometer.audit.inputs import scores_of_result
+        from epsilometer.inputs.sources import scores_of_result
 
         asked = (level, claim, delivery)
         context: dict[str, Any] = {"source": source, "origin": recorded.origin}
@@ -154,7 +156,7 @@ class VerdictOptions(ThresholdOptions):
     def _question(
         self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None
     ) -> Question:
-        from epsilometer.inference.result import OtherModels, Question
+        from epsilometer.judgement.result import OtherModels, Question
 
         return Question(
             level=level,
@@ -169,7 +171,7 @@ class VerdictOptions(ThresholdOptions):
 
     def exit_code(self, trustworthy: bool, verdicts: Sequence[AnyVerdict]) -> int:
         """4 takes precedence over 3: an inaccurate result has no verdict, unless it is proven."""
-        from epsilometer.inference.verdict import FAIL_ON
+        from epsilometer.judgement.verdict import FAIL_ON
 
         refused = FAIL_ON.get(self.fail_on, ())
         if any(each.grounds == "proven" and each.label in refused for each in verdicts):
@@ -280,7 +282,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
     published = getattr(result, "published", None)
     if published is not None:
         published.posterior.save(folder / PUBLISHED)
-    if isinstance(result.over_delta, em.ProfileCurve):
+    if isinstance(result.over_delta, em.engines.JointDeltaCurve):
         _write_profile_curve(result, result.over_delta, folder)
     elif result.over_delta is not None:
         write_curve(result.over_delta, folder)
@@ -290,23 +292,23 @@ def _profile_texts(result: Any) -> dict[str, str]:
     """Tables of a whole-curve result only."""
     if not hasattr(result.posterior, "scores"):
         return {}
-    from epsilometer.report.profile_summary import leaks_csv
+    from epsilometer.report.text.profile_summary import leaks_csv
 
     return {LEAKS: leaks_csv(result)}
 
 
 def write_curve(curve: JudgedCurve, folder: Path) -> None:
     """Write a curve over delta as CSV, JSON and a figure."""
-    from epsilometer.report.delta_table import curve_csv, curve_data
     from epsilometer.report.figures.delta_curve import delta_curve_chart
+    from epsilometer.report.text.delta_table import curve_csv, curve_data
 
     _write_curve(folder, curve_csv(curve), curve_data(curve), delta_curve_chart(curve))
 
 
-def _write_profile_curve(result: Any, curve: em.ProfileCurve, folder: Path) -> None:
+def _write_profile_curve(result: Any, curve: em.engines.JointDeltaCurve, folder: Path) -> None:
     """Write the curve of the whole-curve model."""
     from epsilometer.report.figures.profile import profile_delta_chart
-    from epsilometer.report.profile_summary import profile_curve_csv, profile_curve_data
+    from epsilometer.report.text.profile_summary import profile_curve_csv, profile_curve_data
 
     chart = profile_delta_chart(result)
     data = profile_curve_data(curve, result.curve_verdict)
@@ -394,7 +396,7 @@ def deliver(
 
 def warnings_about(result: AnyResult) -> list[str]:
     """Warnings for stderr, the most serious first."""
-    from epsilometer.report.delta_table import curve_notes
+    from epsilometer.report.text.delta_table import curve_notes
 
     found = []
     if not result.posterior.trustworthy:
@@ -402,7 +404,11 @@ def warnings_about(result: AnyResult) -> list[str]:
     if result.contradiction is not None:
         found.append(f"warning: {result.contradiction}")
     over = result.over_delta
-    if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
+    if (
+        over is not None
+        and not isinstance(over, em.engines.JointDeltaCurve)
+        and not over.curve.trustworthy
+    ):
         found.append(curve_notes(over)[0])
     return found + [f"warning: {_files.printable(sentence)}" for sentence in result.data_warnings]
 
@@ -411,6 +417,6 @@ def verdicts_of(result: AnyResult) -> list[AnyVerdict]:
     """The verdicts of a result: at its own delta, and over several."""
     over: Any = result.over_delta
     if over is not None:
-        curve = isinstance(over, em.ProfileCurve)
+        curve = isinstance(over, em.engines.JointDeltaCurve)
         over = getattr(result, "curve_verdict", None) if curve else over.verdict
     return [each for each in (result.verdict, over) if each is not None]

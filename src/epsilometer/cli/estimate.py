@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer.audit.recorded import WHOLE_CURVE
 from epsilometer.cli import options, results
 from epsilometer.cli.batches import Batches
 from epsilometer.cli.delivery import (
@@ -21,11 +20,12 @@ from epsilometer.cli.delivery import (
 from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import WHOLE_CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.audit.recorded import Recorded
-    from epsilometer.inference.claimed_curve import Claim, JudgedCurve
-    from epsilometer.inference.profile.result import ProfileResult
+    from epsilometer.inputs.recorded import Recorded
+    from epsilometer.judgement.claimed_curve import Claim, JudgedCurve
+    from epsilometer.judgement.curve_result import ProfileResult
 
 
 @options.flat
@@ -55,7 +55,7 @@ def estimate(
     `estimate result/posterior.nc new.csv --output result` updates a result in place and keeps the
     previous one in result/previous-1.
     """
-    from epsilometer.audit.inputs import LossOptions
+    from epsilometer.inputs.sources import LossOptions
 
     deltas = () if delta is None else options.parse_deltas(delta)
     reading = LossOptions(**vars(losses))
@@ -95,7 +95,7 @@ def estimate(
         keep = partial(data.keep_previous, delivery.output)
         return deliver(judged, delivery, verdict, keep, file=file)
     if len(deltas) > 1:
-        from epsilometer.inference.updating import join_batches
+        from epsilometer.posteriors.updating import join_batches
 
         single = {"--check-model": delivery.check_model, "--engine mcmc": settings is not None}
         single["updating a posterior"] = data.start is not None
@@ -121,7 +121,7 @@ def _model(
     engine: options.EngineOptions,
 ) -> Any:
     """The model of the posterior to update, of the result, or of the options."""
-    from epsilometer.audit.assumptions import with_changes
+    from epsilometer.model.from_words import with_changes
 
     if data.start is not None:
         chosen = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
@@ -153,7 +153,7 @@ def _made(
     priors: options.PriorOptions,
     groups: options.GroupOptions,
 ) -> Any:
-    from epsilometer.audit.assumptions import profile_of
+    from epsilometer.model.from_words import profile_of
 
     if kind != WHOLE_CURVE:
         return priors.model(delta, groups.made(), *batches)
@@ -226,7 +226,7 @@ def _refuse_mismatch(
 
 
 def _profile_result(
-    posterior: em.ProfilePosterior,
+    posterior: em.engines.CurvePosterior,
     deltas: tuple[float, ...],
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
@@ -247,18 +247,18 @@ def _profile_result(
 
 
 def profile_curve(
-    posterior: em.ProfilePosterior,
+    posterior: em.engines.CurvePosterior,
     deltas: tuple[float, ...],
     level: float,
     claim: Claim | None,
-) -> em.ProfileCurve:
+) -> em.engines.JointDeltaCurve:
     """The curve over several deltas, with the claim."""
-    return em.ProfileCurve(posterior=posterior, deltas=deltas, level=level, claim=claim)
+    return em.engines.JointDeltaCurve(posterior=posterior, deltas=deltas, level=level, claim=claim)
 
 
 def curve_of(
     counts: em.AttackCounts,
-    model: em.AuditModel,
+    model: em.CountModel,
     deltas: tuple[float, ...],
     *,
     level: float,
@@ -267,11 +267,11 @@ def curve_of(
     scores: em.Scores | None = None,
 ) -> JudgedCurve:
     """The judged curve of epsilon over several deltas; ``scores`` are of the counted models."""
-    from epsilometer.inference.claimed_curve import JudgedCurve
+    from epsilometer.judgement.claimed_curve import JudgedCurve
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
-        curve = em.estimate_curve(counts, model, deltas, on_message=report)
+        curve = em.engines.estimate_curve(counts, model, deltas, on_message=report)
     return JudgedCurve.of(
         curve,
         level=level,
@@ -285,7 +285,7 @@ def curve_of(
 
 def _over_delta(
     counts: em.AttackCounts,
-    model: em.AuditModel,
+    model: em.CountModel,
     deltas: tuple[float, ...],
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
@@ -294,8 +294,8 @@ def _over_delta(
     file: Path,
 ) -> int:
     """Estimate, write and print; a page is about the first delta."""
-    from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
     from epsilometer.report.gates.findings import finding_of_curve
+    from epsilometer.report.text.delta_table import curve_data, curve_notes, curve_text
 
     claim = claims.over(deltas)
     level = claims.level or options.DEFAULT_LEVEL

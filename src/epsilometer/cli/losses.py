@@ -25,10 +25,10 @@ def export_losses(
     force: bool = outputs.FORCE,
 ) -> int:
     """Write the losses of a store to a file."""
-    from epsilometer.audit.loss_files import choose_variant
+    from epsilometer.inputs.loss_files import choose_variant
 
     target = None if str(file) == results.STDIN else file
-    with em.SqliteStore(store, read_only=True) as opened:
+    with em.stores.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         endings = outputs.POOL_ENDINGS if sizes.points else outputs.LOSS_ENDINGS
         outputs.check_file(target, endings, option="FILE", force=force)
@@ -61,17 +61,17 @@ def import_losses(
     accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
     """Add losses measured elsewhere under the same plan to a store."""
-    from epsilometer.audit.loss_files import choose_variant
+    from epsilometer.inputs.loss_files import choose_variant
 
     losses = em.Losses.read(file)
     settings = None
     if target.suffix.lower() == ".toml":
-        settings = em.read_audit(target, on_message=results.warn)
+        settings = em.rows.read_audit(target, on_message=results.warn)
     elif not target.is_file():
         raise InputError(
             f"{target}: expected a store made by `audit`, or the TOML of an audit, got no such file."
         )
-    with em.SqliteStore(target if settings is None else settings.store) as store:
+    with em.stores.SqliteStore(target if settings is None else settings.store) as store:
         if settings is not None:
             store.prepare(settings.plan, accept_changed_code=accept_changed_code)
         sizes = store.sizes()

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from epsilometer import _files
+from epsilometer._text import paragraphs
 from epsilometer.cli import results, stores
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
@@ -33,7 +34,6 @@ from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingError
-from epsilometer.report.text import paragraphs
 
 BAD_INPUT = 2
 INTERRUPTED = 130

@@ -20,7 +20,7 @@ from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.inference.claimed_curve import Claim
+    from epsilometer.judgement.claimed_curve import Claim
     from epsilometer.model.dependence import Dependence
 
 ENGINES = ("exact", "mcmc")
@@ -124,9 +124,9 @@ class PriorOptions:
 
     def model(
         self, delta: float, dependence: Dependence | None, *counts: em.AttackCounts
-    ) -> em.AuditModel:
+    ) -> em.CountModel:
         """The published model with these options; the counts determine the default likelihood."""
-        from epsilometer.audit.assumptions import likelihood_for, model_of
+        from epsilometer.model.from_words import likelihood_for, model_of
 
         values = self.values | {"likelihood": self.likelihood or likelihood_for(*counts)}
         return model_of(delta, **values, dependence=dependence)
@@ -212,7 +212,7 @@ class GroupOptions:
     )
 
     def made(self) -> Dependence:
-        from epsilometer.audit.assumptions import dependence_of
+        from epsilometer.model.from_words import dependence_of
 
         return dependence_of(**vars(self))
 
@@ -233,7 +233,9 @@ class EngineOptions:
     num_chains: int | None = option("C", "mcmc: number of chains.")
     seed: int | None = option("N", "mcmc: random seed.")
 
-    def settings(self, start: em.Posterior | None = None) -> em.McmcSettings | None:
+    def settings(
+        self, start: em.engines.CountPosterior | None = None
+    ) -> em.engines.McmcSettings | None:
         """Settings of the chains, None for quadrature; a posterior ``start`` keeps its own engine."""
         chosen = given(self)
         engine = _validate.one_of("engine", chosen.pop("engine", ENGINES[0]), ENGINES)
@@ -252,13 +254,13 @@ class EngineOptions:
             known: Any = start.engine
             return replace(known, **chosen)  # type: ignore[no-any-return]
         if preset is None:
-            return em.McmcSettings(**chosen)
+            return em.engines.McmcSettings(**chosen)
         _validate.one_of("preset", preset, PRESETS)
         if "num_iterations" in chosen:
             # The paper counts all iterations and discards the first tenth.
             total = _validate.whole_number("num_iterations", chosen["num_iterations"], least=10)
             chosen |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
-        return em.McmcSettings.published(**chosen)
+        return em.engines.McmcSettings.published(**chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +291,7 @@ class ClaimOptions:
         if self.claim_curve is None:
             return otherwise if self.claim is None else self.claim
 
-        found = em.ClaimedCurve.read_csv(self.claim_curve)
+        found = em.judgement.ClaimedCurve.read_csv(self.claim_curve)
         if all(found(delta) == float("inf") for delta in deltas):
             raise InputError(f"{self.claim_curve}: nothing is claimed at any of the deltas.")
         return found

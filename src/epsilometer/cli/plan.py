@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _validate
-from epsilometer.audit.recorded import PUBLISHED_MODEL
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import PUBLISHED_MODEL
 
 if TYPE_CHECKING:
     from epsilometer.planning.goals import Cost, Goal
@@ -46,9 +46,9 @@ class ScenarioOptions:
     )
     extend: bool = flag("Keep the pilot's bases and add others.", "--extend")
 
-    def made(self, *, cross_fed: bool) -> tuple[em.AuditModel, Scenario]:
+    def made(self, *, cross_fed: bool) -> tuple[em.CountModel, Scenario]:
         """The model and the assumed truth."""
-        from epsilometer.audit.assumptions import model_of
+        from epsilometer.model.from_words import model_of
 
         if self.pilot is not None:
             for name in ("epsilon", "strength"):
@@ -59,7 +59,7 @@ class ScenarioOptions:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, so the plan may not either."
                 )
-            return posterior.model, em.PilotScenario(posterior=posterior, extend=self.extend)
+            return posterior.model, em.goals.PilotScenario(posterior=posterior, extend=self.extend)
         if self.epsilon is None or self.strength is None or self.delta is None:
             raise InputError(
                 "expected --epsilon E, --strength S and --delta D, or a small audit as "
@@ -68,14 +68,14 @@ class ScenarioOptions:
         if self.extend:
             raise InputError("--extend is for --pilot RESULT: there is nothing to extend.")
         likelihood = self.likelihood or ("correlated" if cross_fed else "binomial")
-        truth = em.AssumedScenario(epsilon=self.epsilon, strength=self.strength)
+        truth = em.goals.AssumedScenario(epsilon=self.epsilon, strength=self.strength)
         return model_of(self.delta, likelihood=likelihood), truth
 
 
-def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.Posterior:
+def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.engines.CountPosterior:
     """The published model's posterior of a pilot: that of a result, or estimated from its data."""
-    from epsilometer.audit.assumptions import likelihood_for, model_of
-    from epsilometer.audit.inputs import LossOptions
+    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.model.from_words import likelihood_for, model_of
 
     source = results.source_of(str(path), LossOptions())
     own = None if source.recorded is None else source.recorded.of_kind(PUBLISHED_MODEL)
@@ -83,7 +83,7 @@ def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.Poster
         for name, value in (("delta", delta), ("likelihood", likelihood)):
             if value is not None:
                 raise InputError(f"--{name} is that of the pilot's result; leave it out.")
-        found: em.Posterior = own.posterior
+        found: em.engines.CountPosterior = own.posterior
         return found
     try:
         counts = source.data(PUBLISHED_MODEL)
@@ -97,7 +97,7 @@ def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.Poster
     options.need_delta(delta)
     assert delta is not None
     model = model_of(_validate.delta(delta), likelihood=likelihood or likelihood_for(counts))
-    estimated: em.Posterior = results.run_engine(counts, model, None)
+    estimated: em.engines.CountPosterior = results.run_engine(counts, model, None)
     return estimated
 
 
@@ -111,9 +111,9 @@ class GoalOptions:
     def made(self, sides: ThresholdOptions) -> list[Goal]:
         goals: list[Goal] = []
         if self.width is not None:
-            goals.append(em.IntervalWidth(at_most=self.width))
+            goals.append(em.goals.IntervalWidth(at_most=self.width))
         if self.claim is not None:
-            goals.append(em.DecidedClaim(claim=self.claim, thresholds=sides.thresholds))
+            goals.append(em.goals.DecidedClaim(claim=self.claim, thresholds=sides.thresholds))
         if not goals:
             raise InputError("expected --width W, --claim C or both: the goal of the audit.")
         return goals
@@ -199,7 +199,7 @@ class Views:
 
     def text(self, written: list[Path]) -> str:
         """Text for a terminal."""
-        from epsilometer.report.text import paragraphs, table_lines
+        from epsilometer._text import paragraphs, table_lines
 
         words, plan = self.words, self.plan
         text = paragraphs([words.recommendation(plan), *words.help_sentences(plan)])
@@ -280,23 +280,25 @@ def _one_run(
     canaries: CanaryOptions,
     level: float,
 ) -> Views:
-    from epsilometer.audit.assumptions import profile_of
     from epsilometer.model.families import FAMILIES
+    from epsilometer.model.from_words import profile_of
     from epsilometer.planning import one_run_wording
 
     if scenario.epsilon is None or scenario.delta is None:
         raise InputError("expected --epsilon E and --delta D: the assumed truth.")
     strength = 1.0 if scenario.strength is None else scenario.strength
     curve = _validate.one_of("curve", canaries.curve or CURVES[0], CURVES)
-    truth = em.AssumedCurve(epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength)
+    truth = em.goals.AssumedCurve(
+        epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength
+    )
     model = profile_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
     if canaries.known_strength:
-        model = replace(model, strength=em.FixedStrength(value=strength))
+        model = replace(model, strength=em.families.FixedStrength(value=strength))
     sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
     chosen = options.given(canaries)
-    how = em.OneRunCanaries(**{sizes[name]: chosen[name] for name in sizes if name in chosen})
+    how = em.goals.OneRunCanaries(**{sizes[name]: chosen[name] for name in sizes if name in chosen})
     with results.counting("simulated audits") as on_progress:
-        found = em.plan_one_run(
+        found = em.plan(
             model,
             truth,
             *goals,
@@ -320,13 +322,13 @@ def _models(
     from epsilometer.planning import wording
     from epsilometer.report.figures.plan import draw_plan
 
-    cost: Cost = em.CrossFedModels()
+    cost: Cost = em.goals.CrossFedModels()
     shadows, workers = training.shadows, training.workers
     if shadows is not None:
-        cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
+        cost = em.goals.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
     with results.counting("simulated audits") as on_progress:
-        found = em.plan_audit(
+        found = em.plan(
             model,
             truth,
             *goals,

@@ -7,11 +7,11 @@ from typing import Any
 
 import epsilometer as em
 from epsilometer import _validate
+from epsilometer._text import wrapped
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, REFUSED
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import wrapped
 
 FACT_COLUMNS = 11
 """Columns of the labels below the answer."""
@@ -46,7 +46,7 @@ def prove(
     models are being trained. Proofs from counts, canaries and points that share models are valid for one
     planned analysis.
     """
-    from epsilometer.audit.inputs import LossOptions
+    from epsilometer.inputs.sources import LossOptions
 
     if error is not None:
         _validate.open_unit_interval("error", error)
@@ -75,10 +75,10 @@ def prove(
 
 def _text(proof: em.Proof, data: Any) -> str:
     """The answer as text for a terminal."""
+    from epsilometer._text import counted
+    from epsilometer.judgement.units import units_of
     from epsilometer.proofs.proof import rounded_down
-    from epsilometer.report.text import counted
-    from epsilometer.report.units import units_of
-    from epsilometer.report.verdict_words import e_value_text
+    from epsilometer.report.text.verdict_words import e_value_text
 
     at = f"at delta = {proof.delta:g}"
     finding = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from epsilometer import _validate
-from epsilometer.audit.recorded import WHOLE_CURVE, is_result, open_result
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
 from epsilometer.cli.gate_options import GateOptions
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import WHOLE_CURVE, is_result, open_result
 
 if TYPE_CHECKING:
     from epsilometer.report.views import AnyResult
@@ -84,8 +84,8 @@ def _estimated(
     delivery: DeliveryOptions,
 ) -> AnyResult:
     """The result of data that are not estimated yet."""
-    from epsilometer.audit.estimating import default_model
-    from epsilometer.audit.inputs import LossOptions
+    from epsilometer.estimating import default_model
+    from epsilometer.inputs.sources import LossOptions
 
     source = results.source_of(file, LossOptions())
     options.need_delta(delta)

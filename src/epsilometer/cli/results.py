@@ -15,7 +15,7 @@ import epsilometer as em
 from epsilometer import _files
 
 if TYPE_CHECKING:
-    from epsilometer.audit.inputs import LossOptions, Source
+    from epsilometer.inputs.sources import LossOptions, Source
     from epsilometer.measurement.designs import Design
 
 Report = Callable[[str], None]
@@ -35,7 +35,7 @@ _open: list[Report] = []
 """The displays that are open, the innermost last."""
 
 
-def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
+def run_engine(data: Any, model: Any, settings: em.engines.McmcSettings | None) -> Any:
     """Estimate with a progress display."""
     title = "exact quadrature" if settings is None else "MCMC"
     if hasattr(model, "check"):
@@ -138,7 +138,7 @@ def text_of(file: str) -> tuple[str, str]:
 
 def source_of(file: str, options: LossOptions) -> Source:
     """The data of a file, a folder, a store or standard input."""
-    from epsilometer.audit import inputs
+    from epsilometer.inputs import sources as inputs
 
     if file != STDIN:
         found = inputs.read(Path(file), options)
@@ -154,7 +154,7 @@ def warn_of_failures(path: Path) -> None:
 
     if not is_store(path):
         return
-    with em.SqliteStore(path, read_only=True) as store:
+    with em.stores.SqliteStore(path, read_only=True) as store:
         failed = len(store.failures())
     if failed:
         warn(
@@ -167,7 +167,7 @@ def losses_of(
     file: str, variant: str | None, shadows: int | None = None
 ) -> tuple[em.Losses, Design]:
     """Losses of a file, a store or standard input, and their design."""
-    from epsilometer.audit import loss_files
+    from epsilometer.inputs import loss_files
 
     if file != STDIN:
         found = loss_files.read_losses(Path(file), variant, shadows)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.loading import load_object, run_user_code, statistic_of
+from epsilometer._text import paragraphs, plain
 from epsilometer.cli import options, results
 from epsilometer.cli.attack import choose_attack
 from epsilometer.cli.delivery import REFUSED
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import paragraphs, plain
+from epsilometer.inputs.loading import load_object, run_user_code, statistic_of
 
 if TYPE_CHECKING:
     from epsilometer.calibration.selftest import Data, Pipeline, SelfTest
@@ -127,7 +127,7 @@ def _own(bound: Pipeline, label: str, null: NullData) -> SelfTest:
     settings = asdict(null)
     del settings["delta"]  # which is for the shipped bounds
     with results.progress("null scores") as (_, advance):
-        return em.check_pipeline(bound, label=label, on_progress=advance, **settings)
+        return em.checks.check_pipeline(bound, label=label, on_progress=advance, **settings)
 
 
 def _function(pipeline: str) -> tuple[Pipeline, str]:
@@ -194,11 +194,11 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     statistic = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
 
     def bounds(dealt: em.Losses) -> dict[str, float]:
-        design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
+        design = em.CrossFed(replicates=int(dealt.replicate.max()) + 1)
         result = design.attack(dealt, attack, statistic=statistic)
         return {
-            f"{attack.name} on {attacked.statistic} at {rate:g}": em.best_base(
-                em.ClopperPearson(), result.counts(rate), null.delta, null.significance
+            f"{attack.name} on {attacked.statistic} at {rate:g}": em.baselines.best_base(
+                em.baselines.ClopperPearson(), result.counts(rate), null.delta, null.significance
             )
             for rate in rates
         }
@@ -219,7 +219,7 @@ def _shipped(null: NullData, *, as_json: bool) -> int:
         estimators = [estimator for estimator in estimators if not estimator.gaussian]
 
     def bounds(scores: tuple[Any, Any]) -> dict[str, float]:
-        auditor = em.CanaryScoreAuditor(*scores)
+        auditor = em.baselines.CanaryScoreAuditor(*scores)
         return {e.label: e.lower(auditor, null.delta, null.significance) for e in estimators}
 
     drawn = null_scores(null.runs, null.canaries, seed=null.seed)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files
+from epsilometer._text import counted, wrapped
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument
-from epsilometer.report.text import counted, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.measurement.sqlite_store import Status
@@ -23,7 +23,7 @@ def status(
     store: Path = argument("STORE", "A store made by `audit`."), as_json: bool = options.AS_JSON
 ) -> int:
     """Show the progress of an audit, also while it runs."""
-    with em.SqliteStore(store, read_only=True) as opened:
+    with em.stores.SqliteStore(store, read_only=True) as opened:
         found = opened.status()
     return results.answer(as_json, lambda: _described(found), lambda: _text(store.name, found))
 

@@ -38,11 +38,11 @@ def kept(given: str | None, store: Path) -> Path | None:
 
 
 @contextmanager
-def opened(given: str | None, store: Path) -> Iterator[Path | em.SqliteStore]:
+def opened(given: str | None, store: Path) -> Iterator[Path | em.stores.SqliteStore]:
     """The store for training: a file name, or an open store whose file will be deleted."""
     if given != NONE:
         yield store
         return
-    with em.SqliteStore(store) as temporary:
+    with em.stores.SqliteStore(store) as temporary:
         temporary.kept = False
         yield temporary

@@ -14,12 +14,12 @@ SECONDS_BETWEEN_LINES = 30
 
 
 @contextmanager
-def training_progress() -> Iterator[Callable[[em.Progress], None]]:
+def training_progress() -> Iterator[Callable[[em.rows.Progress], None]]:
     """A bar on a terminal, lines from time to time elsewhere."""
     start = last = time.monotonic()
     with results.progress("training", unit="") as (report, advance):
 
-        def show(now: em.Progress) -> None:
+        def show(now: em.rows.Progress) -> None:
             nonlocal last
             seconds = time.monotonic()
             if report is not None and advance is not None:
@@ -32,7 +32,7 @@ def training_progress() -> Iterator[Callable[[em.Progress], None]]:
         yield show
 
 
-def progress_text(now: em.Progress, seconds: float) -> str:
+def progress_text(now: em.rows.Progress, seconds: float) -> str:
     """Finished models, speed and remaining time."""
     from epsilometer.measurement.first_models import duration
 

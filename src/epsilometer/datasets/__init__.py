@@ -1,1 +1,5 @@
-"""Populations by name or from the user's files.  Sampling from them is done elsewhere."""
+"""Populations that can be loaded by name."""
+
+from epsilometer._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

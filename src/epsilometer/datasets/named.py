@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from epsilometer import _extras
-from epsilometer._deprecated import renamed_parameters
 from epsilometer.datasets import files
 from epsilometer.datasets.images import IMAGE_SETS, Say, load_images
 from epsilometer.errors import InputError
@@ -35,7 +34,6 @@ NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": di
 """Populations that are always available."""
 
 
-@renamed_parameters(say="on_message")
 def load_population(
     source: str,
     *,

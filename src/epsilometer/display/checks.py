@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import counted, pair_text, percent
+from epsilometer.checks.comparison import ModelComparison
+from epsilometer.checks.influence import Influence
+from epsilometer.checks.predictive import PredictiveCheck
+from epsilometer.checks.roc_curves import RocCheck
 from epsilometer.display.view import View
-from epsilometer.inference.checks.comparison import ModelComparison
-from epsilometer.inference.checks.influence import Influence
-from epsilometer.inference.checks.predictive import PredictiveCheck
-from epsilometer.inference.profile.checks import RocCheck
 from epsilometer.report.figures import checks, profile_bases
 from epsilometer.report.figures.marks import Sheet
-from epsilometer.report.model_table import comparison_data
-from epsilometer.report.text import counted, pair_text, percent
+from epsilometer.report.text.model_table import comparison_data
 
 LEVEL = 0.9
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import counted
 from epsilometer.display.view import View
-from epsilometer.report.comparison import Comparison
 from epsilometer.report.figures.comparison import comparison_sheet
-from epsilometer.report.text import counted
+from epsilometer.report.text.comparison import Comparison
 
 
 def _line(found: Comparison) -> str:

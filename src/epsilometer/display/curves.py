@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from epsilometer._table import Table
+from epsilometer._text import counted, pair_text, percent, probability_text
 from epsilometer.display.view import View
-from epsilometer.inference.claimed_curve import JudgedCurve
-from epsilometer.inference.delta_curve import DeltaCurve
-from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Question
-from epsilometer.report.delta_table import curve_notes
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.exact.over_delta import DeltaCurve
+from epsilometer.judgement.claimed_curve import JudgedCurve
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Question
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.figures.profile import profile_delta_chart
-from epsilometer.report.profile_summary import profile_curve_items
-from epsilometer.report.text import counted, pair_text, percent, probability_text
+from epsilometer.report.text.delta_table import curve_notes
+from epsilometer.report.text.profile_summary import profile_curve_items
 
 LEVEL = 0.9
 
@@ -56,7 +56,7 @@ PUBLISHED = View(
 # --- the whole trade-off curve ----------------------------------------------------------------
 
 
-def _profile_line(found: ProfileCurve) -> str:
+def _profile_line(found: JointDeltaCurve) -> str:
     _, median, _ = found.quantiles
     text = f"{_span(found.grid.tolist())}: median epsilon {median.max():.2f} down to {median.min():.2f}"
     if found.claim is not None:
@@ -65,7 +65,7 @@ def _profile_line(found: ProfileCurve) -> str:
     return text
 
 
-def _profile_table(found: ProfileCurve) -> Table:
+def _profile_table(found: JointDeltaCurve) -> Table:
     names = ["low", "median", "high", "joint_low", "joint_high", "extrapolated"]
     if found.claim is not None:
         names += ["claim", "probability_above"]
@@ -77,7 +77,7 @@ def _profile_table(found: ProfileCurve) -> Table:
     return Table(columns=columns, rows=rows, notes=found.notes)
 
 
-def _profile_chart(found: ProfileCurve) -> Chart:
+def _profile_chart(found: JointDeltaCurve) -> Chart:
     question = Question(level=found.level)
     return profile_delta_chart(
         ProfileResult(posterior=found.posterior, question=question, over_delta=found)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import counted, shortened
 from epsilometer.display.view import View, lazily
+from epsilometer.judgement.units import units_of
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
-from epsilometer.report.text import counted, shortened
-from epsilometer.report.units import units_of
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
@@ -88,7 +88,7 @@ SCORES = View(
 
 
 def _pool_scores_line(found: PoolScores) -> str:
-    from epsilometer.report.attack_comparison import roc_of
+    from epsilometer.report.text.attack_comparison import roc_of
 
     auc = roc_of(*found.pooled()).auc
     coins = "; fair coins" if found.fair_coins else ""
@@ -96,7 +96,7 @@ def _pool_scores_line(found: PoolScores) -> str:
 
 
 def _pool_scores_table(found: PoolScores) -> Table:
-    from epsilometer.report.attack_comparison import RATES, roc_of
+    from epsilometer.report.text.attack_comparison import RATES, roc_of
 
     curve = roc_of(*found.pooled())
     rows: list[tuple[str, Cell]] = [

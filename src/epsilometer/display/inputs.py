@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import counted
 from epsilometer.display.data import name_text
 from epsilometer.display.view import View
-from epsilometer.report.text import counted
 
 if TYPE_CHECKING:
-    from epsilometer.audit.config import AuditConfig
+    from epsilometer.auditing.config import AuditConfig
     from epsilometer.measurement.canaries import Canaries
     from epsilometer.measurement.plan import Plan
     from epsilometer.measurement.population import Dataset, Population

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import counted
 from epsilometer.attacks.losses import Losses
 from epsilometer.display import data, data_figures
 from epsilometer.display.view import View
@@ -15,7 +16,6 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Sheet
-from epsilometer.report.text import counted
 
 if TYPE_CHECKING:
     from epsilometer.attacks.result import AttackResult, ErrorCurves

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import percent
 from epsilometer.display.view import View
 from epsilometer.planning import one_run_wording, wording
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
 from epsilometer.report.figures.plan import plan_sheet
-from epsilometer.report.text import percent
 
 if TYPE_CHECKING:
     from epsilometer.planning.one_run import OneRunPlan

@@ -8,25 +8,25 @@ from functools import partial
 import numpy as np
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import counted, pair_text, percent, shortened
+from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.display.view import View
-from epsilometer.inference.checks.sensitivity import AlternativePrior
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.updating import LEVEL, Batch
-from epsilometer.inference.verdict import Thresholds
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.units import units_of
+from epsilometer.judgement.verdict import Thresholds
+from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.posteriors.updating import LEVEL, Batch
 from epsilometer.report.figures import checks, posterior, profile, profile_bases, region, style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Sheet
-from epsilometer.report.profile_summary import LABELS as PROFILE_LABELS
-from epsilometer.report.summary import LABELS, answers_data
-from epsilometer.report.text import counted, pair_text, percent, shortened
-from epsilometer.report.units import units_of
+from epsilometer.report.text.profile_summary import LABELS as PROFILE_LABELS
+from epsilometer.report.text.summary import LABELS, answers_data
 
 NOT_CONVERGED = "Do not quote this: the engine did not reach its tolerance, or did not converge."
 
 
-def epsilon_words(found: Posterior | ProfilePosterior) -> str:
+def epsilon_words(found: CountPosterior | CurvePosterior) -> str:
     """The median of epsilon with its interval."""
     median = found.median("epsilon")
     if "epsilon" not in found.parameters:
@@ -36,7 +36,7 @@ def epsilon_words(found: Posterior | ProfilePosterior) -> str:
 
 
 def _answers(
-    found: Posterior | ProfilePosterior, labels: dict[str, str], names: list[str], level: float
+    found: CountPosterior | CurvePosterior, labels: dict[str, str], names: list[str], level: float
 ) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, known in answers_data(found, names, level).items():
@@ -52,19 +52,19 @@ def _answers(
 # --- the whole trade-off curve ----------------------------------------------------------------
 
 
-def _profile_line(found: ProfilePosterior) -> str:
+def _profile_line(found: CurvePosterior) -> str:
     bases = units_of(found.scores).bases(len(found.scores))
     doubtful = "" if found.trustworthy else "; NOT ACCURATE"
     return f"{epsilon_words(found)}, at delta = {found.model.delta:g}; {bases}{doubtful}"
 
 
-def _profile_table(found: ProfilePosterior, level: float = LEVEL) -> Table:
+def _profile_table(found: CurvePosterior, level: float = LEVEL) -> Table:
     shown = units_of(found.scores).shown
     labels = {name: label or shown for name, label in PROFILE_LABELS.items()}
     return _answers(found, labels, list(PROFILE_LABELS), level)
 
 
-def _of_result(chart: Callable[[ProfileResult], Chart]) -> Callable[[ProfilePosterior], Chart]:
+def _of_result(chart: Callable[[ProfileResult], Chart]) -> Callable[[CurvePosterior], Chart]:
     return lambda found: chart(ProfileResult(posterior=found))
 
 
@@ -84,13 +84,13 @@ WHOLE_CURVE = View(
 # --- the published model ----------------------------------------------------------------------
 
 
-def _published_line(found: Posterior) -> str:
+def _published_line(found: CountPosterior) -> str:
     bases = counted(len(found.counts), "challenge base")
     doubtful = "" if found.trustworthy else "; NOT CONVERGED"
     return f"{epsilon_words(found)}, at delta = {found.model.delta:g}; {bases}{doubtful}"
 
 
-def _published_table(found: Posterior, level: float = LEVEL) -> Table:
+def _published_table(found: CountPosterior, level: float = LEVEL) -> Table:
     wanted = {"epsilon", "strength", *found.parameters}
     return _answers(found, LABELS, [name for name in LABELS if name in wanted], level)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilometer._table import Cell, Table
+from epsilometer._text import probability_text
 from epsilometer.display.view import View
-from epsilometer.inference.claimed_curve import CurveVerdict
-from epsilometer.inference.verdict import Verdict
+from epsilometer.judgement.claimed_curve import CurveVerdict
+from epsilometer.judgement.verdict import Verdict
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
-from epsilometer.report.text import probability_text
-from epsilometer.report.verdict_words import e_value_text
+from epsilometer.report.text.verdict_words import e_value_text
 
 if TYPE_CHECKING:
     from epsilometer.calibration.selftest import SelfTest

@@ -27,7 +27,7 @@ def check_training(
     """Train only the first models of a plan, to check that training works and estimate the total time.
 
     Trains one model with the challenge point and two without, whose losses must differ; for
-    `MeasureOneRun`, one run.  Their losses are kept, so nothing is trained twice.  Parameters and errors
+    `OneRun`, one run.  Their losses are kept, so nothing is trained twice.  Parameters and errors
     are those of `measure`.
     """
     with opened_store(store) as opened:

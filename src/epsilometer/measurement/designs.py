@@ -21,7 +21,7 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult, finish, scores_of
 from epsilometer.attacks.rules import Attack, LikelihoodRatio
 from epsilometer.attacks.scoring import scores_of as scores_of_losses
-from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
+from epsilometer.attacks.shadows import CrossFedScores, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import (
@@ -32,7 +32,7 @@ from epsilometer.measurement.bases import (
     draw_base,
 )
 from epsilometer.measurement.challenges import Chosen
-from epsilometer.measurement.one_run import GRADIENT, MeasureOneRun
+from epsilometer.measurement.one_run import GRADIENT, OneRun
 from epsilometer.measurement.pool import pool_design
 from epsilometer.measurement.population import Population
 from epsilometer.model.measured import CROSS_FED, INDEPENDENT
@@ -178,7 +178,7 @@ class SeparateModels(abc.ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureMIAFast(SeparateModels):
+class CrossFed(SeparateModels):
     """Cross-feeding (the paper's MeasureMIAFast): every model is a challenge and a shadow of the others.
 
     The decisions of a base share shadow models, so its counts are correlated: estimate with the
@@ -191,7 +191,7 @@ class MeasureMIAFast(SeparateModels):
 
     Examples
     --------
-    >>> MeasureMIAFast(replicates=100).models(0)
+    >>> CrossFed(replicates=100).models(0)
     100
     """
 
@@ -248,8 +248,8 @@ def cross_feed(
     attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
     scores_h0, scores_h1 = _scores(losses.by_hypothesis(), statistic, losses.names)
     p_values = (
-        _p_values(attack, scores_h0, CrossFed(scores_h0), Shadows(scores_h1)),
-        _p_values(attack, scores_h1, Shadows(scores_h0), CrossFed(scores_h1)),
+        _p_values(attack, scores_h0, CrossFedScores(scores_h0), Shadows(scores_h1)),
+        _p_values(attack, scores_h1, Shadows(scores_h0), CrossFedScores(scores_h1)),
     )
     return finish(
         losses,
@@ -263,7 +263,7 @@ def cross_feed(
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureMIA(SeparateModels):
+class ShadowModels(SeparateModels):
     """Independent shadow models for every challenge (the paper's MeasureMIA).
 
     Costs 2 N (1 + M0 + M1) models per base.  Decisions are independent given the attack's error rates,
@@ -377,14 +377,14 @@ def design_of(identity: object, models_h0: int, judging: object = None) -> Desig
         shadows_h0, shadows_h1 = described.get("shadows_h0"), described.get("shadows_h1")
         if isinstance(shadows_h0, int) and isinstance(shadows_h1, int) and shadows_h0 >= 2:
             blocks = max(1, models_h0 // (1 + 2 * shadows_h0))
-            return MeasureMIA(replicates=blocks, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
+            return ShadowModels(replicates=blocks, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
     if described.get("name") == "MeasureMIAFast":
-        return MeasureMIAFast(replicates=models_h0)
+        return CrossFed(replicates=models_h0)
     if described.get("name") == "MeasureOneRun":
         # Custom kinds and statistics are not run again; the store already has their losses.
         compare = str(described.get("compare_with", "nothing"))
         kind = GRADIENT if described.get("kind") == GRADIENT else "population"
-        return MeasureOneRun(canaries=models_h0, kind=kind, compare_with=compare)
+        return OneRun(canaries=models_h0, kind=kind, compare_with=compare)
     if described.get("name") == "MeasurePool":
         return pool_design(described, judging, models_h0)
     raise InputError(f"expected a known design, got {described!r}.")

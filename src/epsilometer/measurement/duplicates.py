@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer._arrays import IntArray
 from epsilometer.measurement.bases import Base, ChallengeBase
-from epsilometer.measurement.pool import Pool
+from epsilometer.measurement.pool import PoolBase
 from epsilometer.measurement.population import Population
 
 MOST_NAMED = 3
@@ -105,7 +105,7 @@ def base_warnings(population: Population, names: Sequence[str], bases: Iterable[
     equal: list[str] = []
     relabelled: list[str] = []
     for name, base in zip(names, bases, strict=True):
-        if isinstance(base, Pool):
+        if isinstance(base, PoolBase):
             return pool_warnings(population, base.records)
         if not isinstance(base, ChallengeBase):
             continue

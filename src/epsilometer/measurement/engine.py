@@ -25,9 +25,9 @@ from os import PathLike
 from typing import Any
 
 from epsilometer import _validate
-from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
+from epsilometer.attacks.repeats import repeats
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
@@ -40,7 +40,6 @@ from epsilometer.measurement.failures import Streak, Streaks, message_of, side_o
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.progress import Progress, models_done
-from epsilometer.measurement.repeats import repeats
 from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
@@ -110,7 +109,6 @@ class Measurement(Plotted, view="measured.MEASUREMENT"):
         return list(dict.fromkeys(text for each in self.losses.values() for text in repeats(each)))
 
 
-@renamed_parameters(progress="on_progress", say="on_message")
 def measure(
     plan: Plan,
     store: Store | str | PathLike[str] | None = None,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilometer import _files
+from epsilometer.attacks.repeats import SIDES
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.plan import Sizes, Task
 
@@ -27,7 +28,6 @@ chance, 20 failures in a row would be one in a million."""
 FRUITLESS = 3
 """After this many models failed with the same error at every attempt, retrying is considered useless."""
 
-SIDES = ("without", "with")
 """The hypotheses in words: without or with the challenge point in the data."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsilometer._display import Plotted
+from epsilometer.attacks.repeats import FEWEST, equal_losses, first_repeats
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.repeats import FEWEST, equal_losses, first_repeats
 from epsilometer.measurement.rows import LossRow, Row
 from epsilometer.measurement.store import Failure, Store
 from epsilometer.measurement.tasks import Chunk

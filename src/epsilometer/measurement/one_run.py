@@ -93,7 +93,7 @@ class CanaryRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureOneRun:
+class OneRun:
     """Many canaries in each of a few training runs; the plan's challenge bases are the runs.
 
     Parameters
@@ -115,7 +115,7 @@ class MeasureOneRun:
 
     Examples
     --------
-    >>> MeasureOneRun(canaries=1000, kind="mislabelled").identity()["canaries"]
+    >>> OneRun(canaries=1000, kind="mislabelled").identity()["canaries"]
     1000
     """
 

@@ -107,11 +107,11 @@ class Plan(Displayed, view="inputs.PLAN"):
     algorithm
         The algorithm under audit: see `epsilometer.measurement.algorithm.Algorithm`.
     design
-        `MeasureMIAFast(replicates=...)`, `MeasureMIA(...)`, `MeasureOneRun(canaries=...)` or
-        `MeasurePool(models=...)`.
+        `CrossFed(replicates=...)`, `ShadowModels(...)`, `OneRun(canaries=...)` or
+        `Pool(models=...)`.
     challenge_bases
-        Number of bases to draw, or the bases themselves.  For `MeasureOneRun`, the number of training
-        runs; for `MeasurePool`, 1.  May be omitted if ``challenge`` is a list.
+        Number of bases to draw, or the bases themselves.  For `OneRun`, the number of training
+        runs; for `Pool`, 1.  May be omitted if ``challenge`` is a list.
     dataset_size
         Records in D, if bases are drawn; canaries are added to these.  For a pool, its number of
         records.

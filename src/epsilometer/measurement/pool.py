@@ -48,7 +48,7 @@ DEFAULT_ATTACK = "lira"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pool:
+class PoolBase:
     """The records and reference points of a pool, and the coins of every model.
 
     Parameters
@@ -131,7 +131,7 @@ class Pool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasurePool:
+class Pool:
     """A few models trained on random shares of a pool; every record of the pool is a challenge point.
 
     The plan's ``dataset_size`` is the number of records in the pool, and its ``challenge_bases`` is 1.
@@ -159,7 +159,7 @@ class MeasurePool:
 
     Examples
     --------
-    >>> MeasurePool(models=128).teachers
+    >>> Pool(models=128).teachers
     64
     """
 
@@ -279,7 +279,7 @@ class MeasurePool:
         adjacency: Adjacency,
         seed: int,
         chosen: Chosen | None = None,
-    ) -> Pool:
+    ) -> PoolBase:
         """The pool: chosen points, other records in random order, and references."""
         if number:
             raise InputError("expected one pool, got challenge_bases > 1.")
@@ -304,7 +304,7 @@ class MeasurePool:
                 f"expected a pool and references of at most {len(drawn)} records in total, the size of "
                 f"the population, got {dataset_size} and {self.references}."
             )
-        return Pool(
+        return PoolBase(
             records=drawn[:dataset_size],
             references=drawn[dataset_size : dataset_size + self.references],
             crafted=crafted,
@@ -355,12 +355,12 @@ class MeasurePool:
         return attack_result(self.pool_scores(losses, chosen), chosen.name)
 
 
-def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> MeasurePool:
+def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> Pool:
     """The design recorded in a store; a custom attack is replaced by the default."""
     known = judging if isinstance(judging, dict) else {}
     attack, first, judged = (known.get(key) for key in ("attack", "first_stage", "points"))
     try:
-        return MeasurePool(
+        return Pool(
             models=models,
             share=identity.get("share", 0.5),
             references=identity.get("references", 0),

@@ -6,13 +6,13 @@ from typing import Any
 
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.pool import Pool
+from epsilometer.measurement.pool import PoolBase
 
 
 def records_of(plan: Plan, losses: Any) -> Any:
     """The losses of a plan; losses of a pool are extended with the features and labels of its points."""
     pool = plan.bases[0]
-    if not isinstance(losses, PoolLosses) or not isinstance(pool, Pool):
+    if not isinstance(losses, PoolLosses) or not isinstance(pool, PoolBase):
         return losses
     records = plan.all_records.take(pool.everything)
     return losses.with_records(records.features, records.labels)

@@ -28,7 +28,7 @@ from epsilometer.measurement.algorithm import (
 )
 from epsilometer.measurement.bases import Base
 from epsilometer.measurement.failures import message_of, traceback_of
-from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun
+from epsilometer.measurement.one_run import CanaryRun, OneRun
 from epsilometer.measurement.plan import (
     Plan,
     Task,
@@ -119,7 +119,7 @@ def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, list[tuple[str, 
         return
     for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
         found = [(name, _losses(plan, base, made)) for name, made in _released(plan, task, model)]
-        if isinstance(design, MeasureOneRun) and design.compares:
+        if isinstance(design, OneRun) and design.compares:
             other = _losses(plan, base, _compared(plan, base, task))
             found = [(name, _difference(design.statistic, own, other)) for name, own in found]
         yield task, found
@@ -209,7 +209,7 @@ def _copy(features: Array, labels: Array | None) -> Dataset:
 
 def _compared(plan: Plan, base: Base, task: Task) -> Any:
     """The model that the scores of a run are compared with."""
-    assert isinstance(plan.design, MeasureOneRun)
+    assert isinstance(plan.design, OneRun)
     assert isinstance(base, CanaryRun)
     # Not even the initial model may see canaries: the comparison model is not part of the release.
     dataset = base.without_canaries(plan.population)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilometer._deprecated import renamed_property
 from epsilometer._display import Plotted
 from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.plan import Plan, Task, training_stream
@@ -35,8 +34,6 @@ class LargestClaim(Plotted, view="measured.TRAINING_CLAIM"):
         if any(each != self.claims[0] for each in self.claims):
             caveats.append(UNEQUAL)
         return tuple(dict.fromkeys(caveats))
-
-    doubts = renamed_property("doubts", "caveats")
 
 
 def first_models(plan: Plan) -> tuple[Task, ...]:

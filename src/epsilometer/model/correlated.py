@@ -19,7 +19,6 @@ from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer._deprecated import renamed_property
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_trials
 
@@ -76,8 +75,6 @@ class CorrelatedCounts(WithinCorrelation):
     parameters = ("within_correlation", "cross_correlation")
     shape: ClassVar[str]
     """One sentence on the joint distribution of the two counts of a base."""
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> tuple[str, ...]:

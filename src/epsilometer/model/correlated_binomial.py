@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer._deprecated import renamed_property
 from epsilometer.model.correlated import WithinCorrelation
 from epsilometer.model.counts import AttackCounts
 
@@ -47,8 +46,6 @@ class KupperHaseman(WithinCorrelation):
 
     name = "correlated-binomial"
     parameters = ("within_correlation",)
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -82,6 +83,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     names: tuple[str, ...] = field(default=())
     groups: tuple[str, ...] = field(default=())
     measured: MeasuredBy | None = None
+    flaws: tuple[str, ...] = field(default=(), init=False)
+    """Why these counts cannot be relied on, a sentence each: no verdict is judged from them."""
 
     def __init__(
         self,
@@ -125,6 +128,12 @@ class AttackCounts(Plotted, view="data.COUNTS"):
             first = int(np.argmax(bad))
             where = f"challenge base {labels[first]!r}: "
             check_base(*(int(column[first]) for column in self._columns), where=where)
+
+    def with_flaws(self, flaws: Iterable[str]) -> AttackCounts:
+        """The same counts, with what is known against them; sentences that are known are kept once."""
+        noted = copy(self)
+        object.__setattr__(noted, "flaws", tuple(dict.fromkeys((*self.flaws, *flaws))))
+        return noted
 
     def __len__(self) -> int:
         """The number of challenge bases."""
@@ -179,7 +188,7 @@ class AttackCounts(Plotted, view="data.COUNTS"):
             names=[self.names[i] for i in index],
             groups=[self.groups[i] for i in index] if self.groups else None,
             measured=self.measured,
-        )
+        ).with_flaws(self.flaws)
 
     def pooled(self) -> AttackCounts:
         """One row per group: its counts and trials added up, under the group's label.
@@ -214,7 +223,7 @@ class AttackCounts(Plotted, view="data.COUNTS"):
             names=[name for part in parts for name in part.names],
             groups=[label for part in parts for label in (part.groups or ("",) * len(part))],
             measured=MeasuredBy.shared(part.measured for part in parts),
-        )
+        ).with_flaws(flaw for part in parts for flaw in part.flaws)
 
     @property
     def by_hypothesis(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:

@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from epsilometer._arrays import FloatArray, FloatPair
-from epsilometer._deprecated import renamed_property
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.priors import HalfNormal, Prior
@@ -138,7 +137,6 @@ class IndependentRows:
     scatter = None
     sums_only = False
     description = ("Some attacks name a common group, which was ignored.",)
-    words = renamed_property("words", "description")
 
 
 def _spread_description(prior: Prior) -> str:
@@ -181,8 +179,6 @@ class ScatteredMembers:
     def label(self) -> str:
         return f"{self.scatter.name} scatter"
 
-    words = renamed_property("words", "description")
-
     @property
     def description(self) -> tuple[str, ...]:
         return (
@@ -215,8 +211,6 @@ class PooledGroups:
 
     def __post_init__(self) -> None:
         _check_spread(self.spread)
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> tuple[str, ...]:

@@ -152,12 +152,12 @@ class _Normal(_Scored):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianCurves(_Normal):
+class Gaussian(_Normal):
     """N(0, 1) and N(leak, 1): the Gaussian mechanism, and the limit of many small steps.
 
     Examples
     --------
-    >>> round(float(GaussianCurves().epsilon(1.0, 1e-5)), 4)
+    >>> round(float(Gaussian().epsilon(1.0, 1e-5)), 4)
     4.3772
     """
 
@@ -186,7 +186,7 @@ class GaussianCurves(_Normal):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoVarianceCurves(_Normal):
+class TwoVariances(_Normal):
     """N(0, 1) and N(leak, (1 + spread leak)^2): scores of members have a different variance.
 
     Scores are then not ordered by the likelihood ratio, so attacks that threshold the score are not
@@ -217,7 +217,7 @@ class TwoVarianceCurves(_Normal):
         """The log ratio is a parabola: it exceeds epsilon outside two roots, and not between them."""
         mu, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
         if self.spread == 0:
-            return GaussianCurves().delta(mu, eps)
+            return Gaussian().delta(mu, eps)
         width = self._width(mu)
 
         def roots(threshold: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -259,12 +259,12 @@ class TwoVarianceCurves(_Normal):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceCurves(_Scored):
+class Laplace(_Scored):
     """Laplace(0, 1) and Laplace(leak, 1): the Laplace mechanism.
 
     Examples
     --------
-    >>> round(float(LaplaceCurves().epsilon(1.0, 1e-5)), 5)
+    >>> round(float(Laplace().epsilon(1.0, 1e-5)), 5)
     0.99998
     """
 
@@ -316,7 +316,7 @@ def _laplace_tail(x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResponseCurves:
+class RandomizedResponse:
     """Randomised response: the boundary of R(leak, atom), straight between its corners.
 
     Parameters
@@ -327,7 +327,7 @@ class ResponseCurves:
 
     Examples
     --------
-    >>> round(float(ResponseCurves().epsilon(1.0, 0.1)), 4)
+    >>> round(float(RandomizedResponse().epsilon(1.0, 0.1)), 4)
     0.8529
     """
 
@@ -458,7 +458,7 @@ def _leak_of(family: Family, epsilon: float, delta: float) -> float:
 
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (GaussianCurves(), LaplaceCurves(), ResponseCurves())
+    family.name: family for family in (Gaussian(), Laplace(), RandomizedResponse())
 }
 """Families averaged over by default, by the names used in options."""
 
@@ -472,10 +472,17 @@ def families_of(name: str) -> tuple[Family, ...]:
 
 
 FAMILY_KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (GaussianCurves, TwoVarianceCurves, LaplaceCurves, ResponseCurves)
+    kind.__name__: kind for kind in (Gaussian, TwoVariances, Laplace, RandomizedResponse)
 }
 """Family classes by the name used in files; register new ones here."""
+
+OLDER_FAMILY_NAMES: dict[str, type] = {
+    "GaussianCurves": Gaussian,
+    "TwoVarianceCurves": TwoVariances,
+    "LaplaceCurves": Laplace,
+    "ResponseCurves": RandomizedResponse,
+}
+"""Names in files of version 0.2 and earlier."""
 
 
 def check_families(families: object) -> tuple[Family, ...]:

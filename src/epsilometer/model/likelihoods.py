@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer._deprecated import renamed_property
 from epsilometer.model.correlated import (
     CorrelatedCells,
     CorrelatedCounts,
@@ -45,7 +44,6 @@ class IndependentBinomial(Likelihood):
 
     name = "binomial"
     description = ("All decisions are independent: the counts are binomial.",)
-    words = renamed_property("words", "description")
 
     def sample_counts(
         self,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from epsilometer import _files, _validate
-from epsilometer._deprecated import renamed_property
 from epsilometer.errors import InputError
 
 CROSS_FED, INDEPENDENT, POOL = "cross-fed", "independent", "pool"
@@ -65,8 +64,6 @@ class MeasuredBy:
     def pool(self) -> bool:
         """Whether different points share models."""
         return self.design == POOL
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:

@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer._deprecated import renamed_property
 from epsilometer.errors import InputError
 from epsilometer.model.families import Family
 
 
-class Reading(StrEnum):
+class MixtureInterpretation(StrEnum):
     """What the mixture is attributed to: the mechanism or the attack."""
 
     MECHANISM = "mechanism"
@@ -46,15 +45,15 @@ class Curves:
 
     Examples
     --------
-    >>> from epsilometer.model.families import GaussianCurves
-    >>> sampled = Curves(family=GaussianCurves(), rate=0.2, reading=Reading.MECHANISM)
+    >>> from epsilometer.model.families import Gaussian
+    >>> sampled = Curves(family=Gaussian(), rate=0.2, reading=Reading.MECHANISM)
     >>> round(float(sampled.epsilon(2.0, 1e-5)), 3)
     7.62
     """
 
     family: Family
     rate: float = 1.0
-    reading: Reading = Reading.MECHANISM
+    reading: MixtureInterpretation = MixtureInterpretation.MECHANISM
 
     @property
     def mixed(self) -> bool:
@@ -64,7 +63,7 @@ class Curves:
     @property
     def subsampled(self) -> bool:
         """Whether the mixture is attributed to the mechanism."""
-        return self.mixed and self.reading is Reading.MECHANISM
+        return self.mixed and self.reading is MixtureInterpretation.MECHANISM
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         """Least epsilon of the mechanism; infinite if there is none."""
@@ -184,7 +183,7 @@ class Curves:
 RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
 """Representative rates: each is about twice the one before."""
 
-READING_SHARES = {Reading.MECHANISM: 0.6, Reading.ATTACK: 0.4}
+READING_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpretation.ATTACK: 0.4}
 """Prior of the reading, given a mixture: the reading with the smaller epsilon has the larger share."""
 
 
@@ -238,8 +237,6 @@ class KnownMixing:
         if rate > 1:
             raise InputError(f"expected 0 < mixing <= 1, got mixing={rate}.")
         object.__setattr__(self, "rate", rate)
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:

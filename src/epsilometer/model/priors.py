@@ -17,7 +17,6 @@ from scipy.special import betaincc, betainccinv, betaincinv, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
-from epsilometer._deprecated import renamed_property
 from epsilometer.errors import InputError
 
 DEFAULT_EPSILON_SCALE = math.sqrt(10.0)
@@ -97,8 +96,6 @@ class Fixed(StrengthPrior):
 
     end = fixed_value
 
-    words = renamed_property("words", "description")
-
     @property
     def description(self) -> str:
         return f"held at {self.value:g}"
@@ -161,8 +158,6 @@ class HalfNormal(_Positive):
 
     scale: float = DEFAULT_EPSILON_SCALE
 
-    words = renamed_property("words", "description")
-
     @property
     def description(self) -> str:
         return f"half-normal with scale {self.scale:.4g}"
@@ -190,8 +185,6 @@ class Exponential(_Positive):
     """Exponential with the given mean: a heavier tail than the half-normal."""
 
     mean: float
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:
@@ -225,8 +218,6 @@ class LogNormal(_Positive):
         super().__post_init__()
         if self.log_scale > 5:
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:
@@ -262,8 +253,6 @@ class Uniform(_Positive):
     """Uniform on [0, upper]: larger epsilons are impossible."""
 
     upper: float
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:
@@ -306,8 +295,6 @@ class Beta(StrengthPrior):
             if not 0.05 <= value <= 1000:
                 raise InputError(f"expected 0.05 <= {name} <= 1000, got {name}={value}.")
             object.__setattr__(self, name, value)
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:

@@ -1,4 +1,4 @@
-"""Scores of attacks, by challenge base: the data of the whole-curve model.
+"""Scores of attacks, by challenge base: the data of the curve model.
 
 Only the order of scores matters, so a base is stored as its distinct scores, highest first, with the
 number of models without and with the point at each.  Counts at one threshold are a special case with
@@ -8,6 +8,7 @@ two scores.  `score_tables.py` parses files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import combinations
@@ -25,6 +26,14 @@ from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER, MODEL
+
+LOWEST_RANK_Z = -4.0
+"""Standard deviations of the rank sum below which members have the lower scores: 3e-5 by chance."""
+
+REVERSED = (
+    "Scores are lower for members than for non-members: is their sign reversed? Higher must look more "
+    "like a member."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,6 +173,7 @@ class Scores(Plotted, view="data.SCORES"):
     dependent: bool = False
     models: tuple[tuple[IntArray, IntArray], ...] | None = None
     fair_coins: bool = False
+    known_flaws: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -249,7 +259,7 @@ class Scores(Plotted, view="data.SCORES"):
             value = np.array([1.0, 0.0])[some]
             bases.append(BaseScores(value=value, zeros=zeros[some], ones=ones[some], grouped=True))
         cross_fed = counts.measured is not None and counts.measured.cross_fed
-        return cls.of_bases(bases, counts.names, dependent=cross_fed)
+        return cls.of_bases(bases, counts.names, dependent=cross_fed).with_flaws(counts.flaws)
 
     @classmethod
     def of_rows(
@@ -350,6 +360,24 @@ class Scores(Plotted, view="data.SCORES"):
         sides = zip(*(base.in_training_order for base in self.bases), strict=True)
         return BaseScores.of(*(np.concatenate(side) for side in sides))
 
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """Why these scores cannot be relied on, a sentence each: no verdict is judged from them."""
+        return (*self.known_flaws, *((REVERSED,) if self._rank_z < LOWEST_RANK_Z else ()))
+
+    def with_flaws(self, flaws: Iterable[str]) -> Scores:
+        """The same scores, with what is known against them; sentences that are known are kept once."""
+        noted = copy(self)
+        object.__setattr__(noted, "known_flaws", tuple(dict.fromkeys((*self.known_flaws, *flaws))))
+        return noted
+
+    @property
+    def _rank_z(self) -> float:
+        """Standardised rank sum over all bases: negative if members have the lower scores."""
+        n0, n1 = self.trials_h0.astype(float), self.trials_h1.astype(float)
+        above = np.array([base.auc() - 0.5 for base in self.bases]) * n0 * n1
+        return float(above.sum() / np.sqrt((n0 * n1 * (n0 + n1 + 1) / 12).sum()))
+
     def check(self) -> None:
         """Refuse scores that carry no information: all tied, in every base."""
         if all(len(base.value) == 1 for base in self.bases):
@@ -359,7 +387,8 @@ class Scores(Plotted, view="data.SCORES"):
 
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
         """Other scores under the same names; the identity of their models is dropped."""
-        return Scores.of_bases(bases, self.names, one_run=self.one_run, dependent=self.dependent)
+        others = Scores.of_bases(bases, self.names, one_run=self.one_run, dependent=self.dependent)
+        return others.with_flaws(self.known_flaws)
 
     def take(self, rows: Iterable[int]) -> Scores:
         """Select bases, in the given order."""
@@ -371,7 +400,7 @@ class Scores(Plotted, view="data.SCORES"):
             dependent=self.dependent,
             models=None if self.models is None else [self.models[i] for i in index],
             fair_coins=self.fair_coins,
-        )
+        ).with_flaws(self.known_flaws)
 
     def joined(self, *others: Scores) -> Scores:
         """These scores and others; bases with the same name become one base with more models."""
@@ -414,7 +443,10 @@ class Scores(Plotted, view="data.SCORES"):
         # Canaries of a run mixed with separate models: neither kind of proof applies to both.
         kinds = {scores.one_run for scores in (self, *others)}
         dependent = len(kinds) > 1 or any(scores.dependent for scores in (self, *others))
-        return Scores.of_bases(merged, list(parts), one_run=kinds == {True}, dependent=dependent)
+        together = Scores.of_bases(
+            merged, list(parts), one_run=kinds == {True}, dependent=dependent
+        )
+        return together.with_flaws(flaw for each in (self, *others) for flaw in each.known_flaws)
 
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""

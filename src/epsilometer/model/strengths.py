@@ -16,7 +16,6 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
-from epsilometer._deprecated import renamed_property
 from epsilometer.errors import InputError
 
 
@@ -86,8 +85,6 @@ class FreeStrengths:
             raise InputError("expected alike < 1; if all strengths are 1, use FixedStrength.")
         object.__setattr__(self, "alike", value)
 
-    words = renamed_property("words", "description")
-
     @property
     def description(self) -> str:
         return (
@@ -139,8 +136,6 @@ class FixedStrength:
     @property
     def fixed_value(self) -> float:
         return self.value
-
-    words = renamed_property("words", "description")
 
     @property
     def description(self) -> str:

@@ -14,11 +14,11 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
-from epsilometer.inference.profile.engine import ProfileSettings
-from epsilometer.model.families import Family, GaussianCurves
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.families import Family, Gaussian
 from epsilometer.model.mixtures import Curves
-from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.simulation import stream
@@ -44,7 +44,7 @@ class AssumedCurve:
     epsilon
         The true epsilon at the delta of the audit, above 0.
     family
-        Family of the true curve, with continuous scores; default ``GaussianCurves()``.
+        Family of the true curve, with continuous scores; default ``Gaussian()``.
     strength
         Share of the algorithm's leak that the canaries show, in (0, 1]; 1 is the best possible.
 
@@ -55,7 +55,7 @@ class AssumedCurve:
     """
 
     epsilon: float
-    family: Family = field(default_factory=GaussianCurves)
+    family: Family = field(default_factory=Gaussian)
     strength: float = 1.0
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class AssumedCurve:
             )
         if not hasattr(self.family, "scores_at") or self.family.pieces:
             raise InputError(
-                "expected a family of continuous scores, such as GaussianCurves() or "
+                "expected a family of continuous scores, such as Gaussian() or "
                 f"LaplaceCurves(), got family={self.family!r}."
             )
 
@@ -96,14 +96,14 @@ class CanaryAnswer(NamedTuple):
 class Canaries:
     """The settings of all simulations of a plan."""
 
-    model: ProfileModel
+    model: CurveModel
     truth: AssumedCurve
     runs: int
     level: float
     claim: float | None
     error: float
     seed: int
-    _left: dict[int, ProfileModel] = field(default_factory=dict)
+    _left: dict[int, CurveModel] = field(default_factory=dict)
 
     def draw(self, canaries: int, number: int) -> list[FloatPair]:
         """For each run of a simulated audit, the scores of canaries that are out and in."""
@@ -130,14 +130,14 @@ class Canaries:
         """One simulated audit."""
         drawn = self.draw(canaries, number)
         # The lowest resolution: its error is far smaller than the variation between audits.
-        posterior = ProfileSettings().estimate_quickly(*self._seen(drawn, canaries))
+        posterior = CurveSettings().estimate_quickly(*self._seen(drawn, canaries))
         low, high = posterior.credible_interval("epsilon", self.level)
         above = np.nan
         if self.claim is not None:
             above = posterior.probability_above("epsilon", self.claim)
         return CanaryAnswer(Answer(low, high, above), self._proven(drawn))
 
-    def _seen(self, drawn: list[FloatPair], canaries: int) -> tuple[Scores, ProfileModel]:
+    def _seen(self, drawn: list[FloatPair], canaries: int) -> tuple[Scores, CurveModel]:
         """The input of the engine: many scores as counts, and the curves that are not refuted."""
         model = self._model(canaries)
         scores = Scores(
@@ -150,7 +150,7 @@ class Canaries:
             scores = scores.with_bases(counted(base) for base in scores.bases)
         return scores, model
 
-    def _model(self, canaries: int) -> ProfileModel:
+    def _model(self, canaries: int) -> CurveModel:
         """The curves that smaller audits leave."""
         size = next((each for each in (MANY, WHOLE) if canaries > each), None)
         if size is None:
@@ -179,9 +179,9 @@ class KeptCurves:
         ]
 
 
-def left_of(scores: Scores, model: ProfileModel) -> ProfileModel:
+def left_of(scores: Scores, model: CurveModel) -> CurveModel:
     """The model without curves that such scores refute."""
-    found = ProfileSettings().estimate_quickly(scores, model)
+    found = CurveSettings().estimate_quickly(scores, model)
     kept = frozenset(
         (share.family, share.mixing) for share in found.families if share.probability >= RARE
     )

@@ -14,7 +14,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-from epsilometer.model.joint import AuditModel
+from epsilometer.model.count_model import CountModel
 from epsilometer.model.region import beta_limits, critical_epsilon, log_ring_area
 
 EPSILON_NODES, STRENGTH_NODES = 400, 80
@@ -24,7 +24,7 @@ FAR_TAIL = 1e-10
 """The prior beyond this upper quantile is ignored."""
 
 
-def check_free(model: AuditModel) -> None:
+def check_free(model: CountModel) -> None:
     """Refuse a model with a fixed epsilon."""
     if model.epsilon.fixed_value is not None:
         raise InputError(
@@ -33,14 +33,14 @@ def check_free(model: AuditModel) -> None:
 
 
 def known_rates_interval(
-    alpha: FloatArray, beta: FloatArray, model: AuditModel, *, level: float = 0.9
+    alpha: FloatArray, beta: FloatArray, model: CountModel, *, level: float = 0.9
 ) -> tuple[float, float]:
     """Return the central credible interval of epsilon if the error rates of all bases are known.
 
     Examples
     --------
     >>> rates = np.array([0.2, 0.3, 0.1]), np.array([0.3, 0.1, 0.5])
-    >>> low, high = known_rates_interval(*rates, AuditModel(delta=0.0))
+    >>> low, high = known_rates_interval(*rates, CountModel(delta=0.0))
     >>> bool(low > np.log(0.9 / 0.3)), bool(high > low)
     (True, True)
     """
@@ -70,7 +70,7 @@ def known_rates_interval(
 
 
 def _log_marginal(
-    epsilon: FloatArray, alpha: FloatArray, beta: FloatArray, model: AuditModel
+    epsilon: FloatArray, alpha: FloatArray, beta: FloatArray, model: CountModel
 ) -> FloatArray:
     """Log of prior times likelihood, integrated over the strength, up to a constant."""
     bases = len(alpha)

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.inference.verdict import Outcome, Thresholds
+from epsilometer.judgement.verdict import Outcome, Thresholds
 
 LEAST_PROBABILITY = 1e-12
 """Posterior probabilities are clipped here before their odds are computed."""

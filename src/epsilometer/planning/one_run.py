@@ -11,12 +11,11 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
-from epsilometer._deprecated import renamed_parameters, renamed_property
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
-from epsilometer.inference.verdict import Outcome
-from epsilometer.model.profile import ProfileModel
+from epsilometer.judgement.verdict import Outcome
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.strengths import FixedStrength
 from epsilometer.planning.canary_simulation import AssumedCurve, Canaries, CanaryAnswer
 from epsilometer.planning.goals import (
@@ -176,7 +175,7 @@ class OneRunPlan(Plotted, view="plans.ONE_RUN"):
         Error probability of the proof.
     """
 
-    model: ProfileModel
+    model: CurveModel
     scenario: AssumedCurve
     design: OneRunCanaries
     goals: tuple[Goal, ...]
@@ -190,8 +189,6 @@ class OneRunPlan(Plotted, view="plans.ONE_RUN"):
     designs: tuple[PlannedCanaries, ...] = ()
     proofs: tuple[ProofSize, ...] = ()
     known_strength_width: float | None = None
-
-    told_width = renamed_property("told_width", "known_strength_width")
 
     @property
     def width_goal(self) -> IntervalWidth | None:
@@ -218,9 +215,8 @@ class OneRunPlan(Plotted, view="plans.ONE_RUN"):
         return min(enough, default=None)
 
 
-@renamed_parameters(progress="on_progress", report="on_message")
 def plan_one_run(
-    model: ProfileModel,
+    model: CurveModel,
     scenario: AssumedCurve,
     *goals: Goal,
     design: OneRunCanaries | None = None,
@@ -264,7 +260,7 @@ def plan_one_run(
 
     Examples
     --------
-    >>> model = ProfileModel(delta=1e-5, strength=FixedStrength())
+    >>> model = CurveModel(delta=1e-5, strength=FixedStrength())
     >>> few = OneRunCanaries(most=1000)
     >>> plan = plan_one_run(
     ...     model, AssumedCurve(epsilon=8.0), DecidedClaim(claim=1.0), design=few, simulations=4
@@ -273,9 +269,9 @@ def plan_one_run(
     (True, True)
     """
     check_goals(goals)
-    if not isinstance(model, ProfileModel) or not isinstance(scenario, AssumedCurve):
+    if not isinstance(model, CurveModel) or not isinstance(scenario, AssumedCurve):
         raise InputError(
-            "expected a ProfileModel and AssumedCurve(...) for canaries, got "
+            "expected a CurveModel and AssumedCurve(...) for canaries, got "
             f"{type(model).__name__} and {type(scenario).__name__}."
         )
     probability = _validate.open_unit_interval("probability", probability)
@@ -312,7 +308,7 @@ def plan_one_run(
         )
 
 
-def _prior_width(model: ProfileModel, level: float) -> float:
+def _prior_width(model: CurveModel, level: float) -> float:
     """Width of the central interval of the prior, including its probability of no leak at 0."""
     none = float(model.no_leak or 0.0)
     ends = [(0.5 + side * level / 2 - none) / (1 - none) for side in (-1, 1)]
@@ -333,7 +329,7 @@ class CanarySearch:
     def __post_init__(self) -> None:
         self.world = self._world(self.plan.model)
 
-    def _world(self, model: ProfileModel) -> Canaries:
+    def _world(self, model: CurveModel) -> Canaries:
         plan, claim = self.plan, self.plan.claim_goal
         return Canaries(
             model=model,

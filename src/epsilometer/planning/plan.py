@@ -11,12 +11,11 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
-from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
-from epsilometer.inference.verdict import Outcome
-from epsilometer.model.joint import AuditModel
+from epsilometer.judgement.verdict import Outcome
+from epsilometer.model.count_model import CountModel
 from epsilometer.planning.floor import check_free
 from epsilometer.planning.goals import (
     Answer,
@@ -127,7 +126,7 @@ class AuditPlan(Plotted, view="plans.AUDIT"):
         reached its limit may have missed a cheaper design, or any design at all.
     """
 
-    model: AuditModel
+    model: CountModel
     scenario: Scenario
     goals: tuple[Goal, ...]
     level: float
@@ -161,9 +160,8 @@ class AuditPlan(Plotted, view="plans.AUDIT"):
         return worst_margin(self.goals, Answer(0.0, self.prior_width, above)) >= 0
 
 
-@renamed_parameters(progress="on_progress", report="on_message", surroundings="alternatives")
 def plan_audit(
-    model: AuditModel,
+    model: CountModel,
     scenario: Scenario,
     *goals: Goal,
     probability: float = 0.8,
@@ -221,7 +219,7 @@ def plan_audit(
     Examples
     --------
     >>> plan = plan_audit(
-    ...     AuditModel(delta=0.01),
+    ...     CountModel(delta=0.01),
     ...     AssumedScenario(epsilon=1.0, strength=0.5),
     ...     IntervalWidth(at_most=3.0),
     ...     most_bases=10, most_challenges=100, simulations=20, alternatives=False,
@@ -304,7 +302,7 @@ def _truths(
     return [ordered[places.index(k)] for k in range(QUICK_SIMULATIONS)]
 
 
-def _quick_work(model: AuditModel) -> int:
+def _quick_work(model: CountModel) -> int:
     """The work limit of a quick search: more simulations where one takes less time."""
     return QUICK_WORK if model.likelihood.parameters else QUICK_FACTOR * QUICK_WORK
 
@@ -333,7 +331,7 @@ def _searched(search: Search, speed: float | None, *, alternatives: bool) -> dic
     }
 
 
-def _check(model: AuditModel, scenario: Scenario, goals: Sequence[Goal]) -> None:
+def _check(model: CountModel, scenario: Scenario, goals: Sequence[Goal]) -> None:
     check_free(model)
     if not isinstance(scenario, AssumedScenario | PilotScenario):
         raise InputError(

@@ -9,8 +9,8 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors.posterior import CountPosterior
 
 
 class Truth(NamedTuple):
@@ -89,7 +89,7 @@ class PilotScenario:
         scratch.
     """
 
-    posterior: Posterior
+    posterior: CountPosterior
     extend: bool = False
 
     def __post_init__(self) -> None:

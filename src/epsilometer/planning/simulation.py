@@ -17,9 +17,9 @@ import numpy as np
 
 from epsilometer._arrays import FloatPair
 from epsilometer._workers import process_pool
-from epsilometer.inference.exact.engine import estimate_quickly
+from epsilometer.engines.exact.engine import estimate_quickly
+from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import normal_counts
 from epsilometer.model.region import sample_rings
 from epsilometer.planning.floor import known_rates_interval
@@ -41,7 +41,7 @@ class CandidateDesign(NamedTuple):
 class Setting:
     """The settings of all simulations of a plan."""
 
-    model: AuditModel
+    model: CountModel
     level: float
     claim: float | None
     pilot: AttackCounts | None  # counts that every audit starts from, among the design's bases

@@ -227,7 +227,7 @@ def auditor_of(base: BaseScores) -> CanaryScoreAuditor:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OneRun:
+class OneRunTest:
     """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), analysed once.
 
     Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are pooled if coins
@@ -311,7 +311,7 @@ def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
     if scores.dependent:
         raise InputError(DEPENDENT)
     if scores.one_run:
-        return OneRun(scores=scores, independent=independent)
+        return OneRunTest(scores=scores, independent=independent)
     parts: list[ClaimTest] = []
     ranked = [base for base in scores.bases if not base.grouped]
     if ranked:

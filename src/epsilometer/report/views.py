@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Result
-from epsilometer.report import profile_summary, summary
+from epsilometer.report.text import profile_summary, summary
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Result
 from epsilometer.report.figures import chains
 from epsilometer.report.figures import profile as profile_figures
 from epsilometer.report.figures import published as published_figures

@@ -10,29 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from epsilometer import _files
-from epsilometer._deprecated import renamed_parameters
-from epsilometer.inference.claimed_curve import Claim, JudgedCurve
-from epsilometer.inference.delta_curve import DeltaCurve
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Origin, Question, Result
-from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.exact.over_delta import DeltaCurve
+from epsilometer.judgement.claimed_curve import Claim, JudgedCurve
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.result import Origin, Question, Result
+from epsilometer.judgement.verdict import Thresholds, Verdict
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
 from epsilometer.report.views import AnyResult, views_of
 
 
-@renamed_parameters(report="on_message")
 def write_report(
-    posterior: Posterior | ProfilePosterior,
+    posterior: CountPosterior | CurvePosterior,
     path: str | PathLike[str],
     *,
     claim: float | None = None,
     level: float = 0.9,
     thresholds: Thresholds | None = None,
     origin: Origin | None = None,
-    curve: DeltaCurve | ProfileCurve | None = None,
+    curve: DeltaCurve | JointDeltaCurve | None = None,
     claimed_curve: Claim | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> Verdict | None:
@@ -52,7 +50,7 @@ def write_report(
         Origin of the counts: plan, attack, error curves.
     curve
         Epsilon over delta, shown as a section: from :func:`epsilometer.estimate_curve`, or a
-        :class:`epsilometer.ProfileCurve` of a posterior of the whole-curve model.
+        :class:`epsilometer.JointDeltaCurve` of a posterior of the whole-curve model.
     claimed_curve
         Claim at each delta of the curve, as in :func:`epsilometer.judge_curve`.  Default: ``claim`` at
         every delta.

@@ -1,1 +1,5 @@
-"""Training algorithms that ship, and wrappers for your own.  Deep learning is imported only here."""
+"""Trainings that ship, apart from those at the top."""
+
+from epsilometer._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

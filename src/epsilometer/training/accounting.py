@@ -12,10 +12,10 @@ from scipy.optimize import brentq as find_root
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.model.families import GaussianCurves
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.families import Gaussian
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from epsilometer.model.mixtures import KnownMixing, NoMixing
-from epsilometer.model.profile import ProfileModel
 from epsilometer.model.strengths import FixedStrength
 from epsilometer.training import torch_modules
 
@@ -101,7 +101,7 @@ def _gaussian_through(epsilon: float, place: float, delta: float) -> float:
     return float(epsilon_of_gaussian(separation, delta))
 
 
-def canary_model(done: Sequence[Steps], delta: float) -> ProfileModel:
+def canary_model(done: Sequence[Steps], delta: float) -> CurveModel:
     """The model for scores of gradient canaries: Gaussian curves, and the best possible attack.
 
     Many small losses compose to a Gaussian curve.  If a canary is expected in at most `FEW` steps, the
@@ -114,9 +114,9 @@ def canary_model(done: Sequence[Steps], delta: float) -> ProfileModel:
     always = any(rate == 1 for _, rate, _ in done)
     never = 0.0 if always else math.exp(sum(n * math.log1p(-rate) for _, rate, n in done))
     mixed = 0 < expected <= FEW and never > 0
-    return ProfileModel(
+    return CurveModel(
         delta=delta,
-        families=(GaussianCurves(),),
+        families=(Gaussian(),),
         mixing=KnownMixing(rate=1 - never) if mixed else NoMixing(),
         strength=FixedStrength(value=1.0),
         reads_low=reads_low(tuple(done), delta),

@@ -14,7 +14,7 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.canaries import flip
 from epsilometer.measurement.population import Array, Dataset, Point
-from epsilometer.model.profile import ProfileModel
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.training import accounting, torch_modules
 from epsilometer.training.gradient_canaries import RAW_NORM, GradientCanaries
@@ -254,6 +254,6 @@ class DpSgd(ModuleParameters):
         """Settings that affect canary scores but not how models are trained."""
         return {"known_records": self.known_records, "raw_norm": RAW_NORM}
 
-    def canary_model(self, delta: float) -> ProfileModel:
+    def canary_model(self, delta: float) -> CurveModel:
         """The model for scores of gradient canaries; see `epsilometer.training.accounting`."""
         return accounting.canary_model(self._claimed_steps, delta)

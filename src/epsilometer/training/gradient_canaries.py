@@ -13,7 +13,7 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.canaries import flip
-from epsilometer.model.profile import ProfileModel
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.training import torch_modules
 from epsilometer.training.accounting import Steps, accounted_epsilon, canary_model
@@ -208,7 +208,7 @@ class GradientCanaries:
         self._check_rates()
         return Scores.of_canaries(found[self.included], found[~self.included])
 
-    def model(self, delta: float) -> ProfileModel:
+    def model(self, delta: float) -> CurveModel:
         """The model for the scores; see :meth:`epsilometer.DpSgd.canary_model`."""
         return canary_model(self._done, delta)
 

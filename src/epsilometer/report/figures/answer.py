@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.result import JudgedResult
+from epsilometer._text import estimate_text, percent, probability_text
+from epsilometer.judgement.result import JudgedResult
+from epsilometer.judgement.units import Units
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -21,8 +23,6 @@ from epsilometer.report.figures.marks import (
     Points,
     ReferenceLine,
 )
-from epsilometer.report.text import estimate_text, percent, probability_text
-from epsilometer.report.units import Units
 
 POINTS = 240
 """Points of the density, besides some at its own quantiles."""

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.mcmc.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.engines.mcmc.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, ReferenceLine
-from epsilometer.report.summary import LABELS
+from epsilometer.report.text.summary import LABELS
 
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
 """Maximum number of points per chain."""
@@ -162,7 +162,7 @@ KINDS = (
 )
 
 
-def chain_charts(posterior: Posterior) -> list[Chart]:
+def chain_charts(posterior: CountPosterior) -> list[Chart]:
     """The figures of Markov chains; empty for other posteriors."""
     chains = posterior.chains
     if chains is None or not chains.parameters:

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer.inference.checks.comparison import ModelComparison
-from epsilometer.inference.checks.influence import Influence
-from epsilometer.inference.checks.predictive import SURPRISING, PredictiveCheck, SortedQuantity
-from epsilometer.inference.checks.sensitivity import AlternativePrior
-from epsilometer.inference.marginals import Marginal
-from epsilometer.inference.posterior import Posterior
+from epsilometer._text import pair_text, percent
+from epsilometer.checks.comparison import ModelComparison
+from epsilometer.checks.influence import Influence
+from epsilometer.checks.predictive import SURPRISING, PredictiveCheck, SortedQuantity
+from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.priors import Prior
+from epsilometer.posteriors.marginals import Marginal
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import (
@@ -29,7 +30,6 @@ from epsilometer.report.figures.marks import (
     ReferenceLine,
     Span,
 )
-from epsilometer.report.text import pair_text, percent
 
 PRIOR_POINTS = 240
 """Points of each density."""
@@ -63,7 +63,9 @@ class PriorVersion(NamedTuple):
     epsilon: Marginal
 
 
-def prior_chart(posterior: Posterior, others: Sequence[AlternativePrior], *, level: float) -> Chart:
+def prior_chart(
+    posterior: CountPosterior, others: Sequence[AlternativePrior], *, level: float
+) -> Chart:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
     own = PriorVersion(1.0, posterior.model.epsilon, 1.0, posterior.marginal("epsilon"))
     rest = [PriorVersion(other.factor, other.model.epsilon, 1.0, other.epsilon) for other in others]

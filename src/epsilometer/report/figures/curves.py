@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer._text import percent
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Band, Line, Mark, ReferenceLine
-from epsilometer.report.text import percent
 
 MOST_LINES = 40
 """Maximum number of curves drawn; for more bases the middle 90 % are shaded too."""

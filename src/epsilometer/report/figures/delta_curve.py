@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilometer.inference.claimed_curve import JudgedCurve
+from epsilometer._text import percent
+from epsilometer.judgement.claimed_curve import JudgedCurve
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points
-from epsilometer.report.text import percent
 
 FARTHEST_CLAIM = 2.5
 """In units of where the band ends: claims beyond that are not shown, they would flatten the band."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from epsilometer._text import percent
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
 from epsilometer.report.figures import render_print, style
 from epsilometer.report.figures.marks import (
@@ -16,7 +17,6 @@ from epsilometer.report.figures.marks import (
     ReferenceLine,
     Sheet,
 )
-from epsilometer.report.text import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

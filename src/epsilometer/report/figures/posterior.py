@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.grid_posterior import GridPosterior
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer._text import pair_text, percent, probability_text
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.exact.posterior import GridPosterior
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.judgement.verdict import Thresholds, Verdict
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import (
@@ -24,8 +25,7 @@ from epsilometer.report.figures.marks import (
     ReferenceLine,
     Regions,
 )
-from epsilometer.report.summary import LABELS
-from epsilometer.report.text import pair_text, percent, probability_text
+from epsilometer.report.text.summary import LABELS
 
 CURVE_POINTS = 240
 """Points of an exceedance curve."""
@@ -50,7 +50,7 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)
 
 
 def exceedance_chart(
-    posterior: Posterior | ProfilePosterior, *, verdict: Verdict | None, thresholds: Thresholds
+    posterior: CountPosterior | CurvePosterior, *, verdict: Verdict | None, thresholds: Thresholds
 ) -> Chart:
     """P(epsilon > e) after and before the data, with the claim if there is one."""
     spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, CURVE_POINTS))
@@ -93,7 +93,7 @@ def exceedance_chart(
     return Chart(name="exceedance", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
 
 
-def prior_density(posterior: Posterior, parameter: str, value: FloatArray) -> FloatArray:
+def prior_density(posterior: CountPosterior, parameter: str, value: FloatArray) -> FloatArray:
     """The marginal prior density of an estimated parameter."""
     model, counts = posterior.model, posterior.counts
     known = model.priors_of(counts)
@@ -102,7 +102,7 @@ def prior_density(posterior: Posterior, parameter: str, value: FloatArray) -> Fl
     return model.likelihood.prior_density(counts, parameter, value)
 
 
-def marginals_chart(posterior: Posterior, *, level: float) -> Chart:
+def marginals_chart(posterior: CountPosterior, *, level: float) -> Chart:
     """The marginal posterior of every estimated parameter."""
     plots, cut = [], []
     for name in posterior.parameters:
@@ -129,7 +129,7 @@ def marginals_chart(posterior: Posterior, *, level: float) -> Chart:
     )
 
 
-def _marginal(posterior: Posterior, parameter: str, level: float) -> tuple[Plot, float]:
+def _marginal(posterior: CountPosterior, parameter: str, level: float) -> tuple[Plot, float]:
     """The plot of one parameter, and its largest density, which may be cut off."""
     low, high = posterior.credible_interval(parameter, level)
     start, end = (float(value) for value in posterior.quantile(parameter, [0.001, 0.997]))
@@ -162,7 +162,7 @@ def _marginal(posterior: Posterior, parameter: str, level: float) -> tuple[Plot,
     return Plot(Axis(label, (x[0], x[-1])), up, marks, title=heading), peak
 
 
-def joint_density(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatArray]:
+def joint_density(posterior: CountPosterior) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Density of (epsilon, strength) on a grid: edges in epsilon, edges in strength, values.
 
     A histogram of draws, smoothed just enough to draw contours.
@@ -197,7 +197,7 @@ def _spread(values: FloatArray) -> float:
     return float(high - low) / 1.35
 
 
-def joint_chart(posterior: Posterior) -> Chart:
+def joint_chart(posterior: CountPosterior) -> Chart:
     """Highest-density regions of epsilon and the strength together; both must be estimated."""
     *edges, density = joint_density(posterior)
     x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)

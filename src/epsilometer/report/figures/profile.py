@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.posterior import FamilyShare
-from epsilometer.inference.profile.result import ProfileResult
+from epsilometer._text import percent, probability_text
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.curve.posterior import FamilyShare
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.units import units_of
 from epsilometer.report.figures import checks
 from epsilometer.report.figures.answer import answer_chart
 from epsilometer.report.figures.chart import Chart
@@ -18,8 +20,6 @@ from epsilometer.report.figures.delta_curve import FARTHEST_CLAIM, MOST_DOTS
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 from epsilometer.report.figures.posterior import exceedance_chart
 from epsilometer.report.figures.profile_bases import leaks_chart, roc_chart, roc_check_chart
-from epsilometer.report.text import percent, probability_text
-from epsilometer.report.units import units_of
 
 PROFILE_CHART_NAMES = (
     "answer",
@@ -204,7 +204,7 @@ def _bars(rows: list[tuple[str, float, float, bool]], size: int) -> Plot:
 # --- epsilon over delta -----------------------------------------------------------------------
 
 
-def curve_of(result: ProfileResult) -> ProfileCurve:
+def curve_of(result: ProfileResult) -> JointDeltaCurve:
     """The requested curve over delta, or one on the default grid."""
     if result.over_delta is not None:
         return result.over_delta
@@ -215,7 +215,7 @@ def curve_of(result: ProfileResult) -> ProfileCurve:
     for each in (own, result.posterior.extrapolated_below_delta):
         if smallest <= each <= deltas.max():
             deltas = np.append(deltas[np.abs(np.log(deltas / each)) > 1e-6], each)
-    return ProfileCurve(posterior=result.posterior, deltas=deltas, level=result.level)
+    return JointDeltaCurve(posterior=result.posterior, deltas=deltas, level=result.level)
 
 
 def profile_delta_chart(result: ProfileResult) -> Chart:
@@ -278,7 +278,9 @@ def _ends(x: FloatArray) -> tuple[float, float]:
 
 
 def _bands(
-    x: FloatArray, lines: tuple[FloatArray, FloatArray, FloatArray, FloatArray], curve: ProfileCurve
+    x: FloatArray,
+    lines: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    curve: JointDeltaCurve,
 ) -> list[Mark]:
     """The interval and the joint band, hatched where extrapolated."""
     if len(x) == 1:  # a band over one delta has no width
@@ -304,7 +306,7 @@ def _bands(
 
 
 def _claims(
-    result: ProfileResult, curve: ProfileCurve, x: FloatArray, top: float
+    result: ProfileResult, curve: JointDeltaCurve, x: FloatArray, top: float
 ) -> tuple[list[Mark], str, float]:
     """The claim as marks, text for the caption, and the end of the axis of epsilon."""
     shown = np.where(np.isfinite(curve.claims), curve.claims, np.nan)

@@ -8,15 +8,15 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.inference.profile.checks import SURPRISING, RocCheck
-from epsilometer.inference.profile.result import ProfileResult
+from epsilometer._text import counted, pair_text, percent
+from epsilometer.checks.roc_curves import SURPRISING, RocCheck
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.units import units_of
 from epsilometer.model.scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
-from epsilometer.report.profile_summary import leak_rows
-from epsilometer.report.text import counted, pair_text, percent
-from epsilometer.report.units import units_of
+from epsilometer.report.text.profile_summary import leak_rows
 
 MOST_ROCS = 12
 """Maximum number of ROC curves."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.result import Result
-from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.judgement.result import Result
+from epsilometer.judgement.verdict import Thresholds, Verdict
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import chains, checks
 from epsilometer.report.figures.answer import answer_chart
 from epsilometer.report.figures.chart import Chart
@@ -53,7 +53,7 @@ def charts(result: Result) -> list[Chart]:
 
 
 def posterior_charts(
-    posterior: Posterior,
+    posterior: CountPosterior,
     *,
     level: float,
     verdict: Verdict | None = None,

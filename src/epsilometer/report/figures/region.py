@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.checks.predictive import fold
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.region_probability import region_probability
+from epsilometer._text import pair_text, percent
+from epsilometer.checks.predictive import fold
+from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.posteriors.region_probability import region_probability
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, HeatMap, Line, Mark, Plot
-from epsilometer.report.text import pair_text, percent
 
 PRINT_POINTS, PAGE_POINTS = 401, 101
 CORNER_POINTS, PAGE_CORNER_POINTS = 251, 91
@@ -42,7 +42,7 @@ class _Edge(NamedTuple):
         return Line(x, y, "blue", self.label, width=1.3, dash=self.dash)
 
 
-def region_chart(posterior: Posterior, *, level: float) -> Chart:
+def region_chart(posterior: CountPosterior, *, level: float) -> Chart:
     """The attacks, and the error rates that the posterior allows."""
     median, delta = posterior.median("epsilon"), posterior.model.delta
     edges = [_Edge(median, f"epsilon = {median:g} (fixed)")]
@@ -81,7 +81,9 @@ def region_chart(posterior: Posterior, *, level: float) -> Chart:
     )
 
 
-def _plots(posterior: Posterior, edges: list[_Edge], *, enlarged: bool, fine: bool) -> list[Plot]:
+def _plots(
+    posterior: CountPosterior, edges: list[_Edge], *, enlarged: bool, fine: bool
+) -> list[Plot]:
     points = PRINT_POINTS if fine else PAGE_POINTS
     counts = posterior.counts
     marks: list[Mark] = [_shaded(posterior, (np.arange(points) + 0.5) / points)]
@@ -97,7 +99,7 @@ def _plots(posterior: Posterior, edges: list[_Edge], *, enlarged: bool, fine: bo
     return [whole, _corner(posterior, edges, fine)] if enlarged else [whole]
 
 
-def _corner(posterior: Posterior, edges: list[_Edge], fine: bool) -> Plot:
+def _corner(posterior: CountPosterior, edges: list[_Edge], fine: bool) -> Plot:
     """The corner near (0, 0) on logarithmic axes; no errors stand at a third of one."""
     counts, delta, thin = posterior.counts, posterior.model.delta, 1 if fine else 4
     alpha, beta = fold(counts.false_positive_rates, counts.false_negative_rates)
@@ -122,7 +124,7 @@ def _corner(posterior: Posterior, edges: list[_Edge], fine: bool) -> Plot:
     return Plot(across, up, marks, legend=False, square=True)
 
 
-def _shaded(posterior: Posterior, ticks: FloatArray, *, above: bool = True) -> HeatMap:
+def _shaded(posterior: CountPosterior, ticks: FloatArray, *, above: bool = True) -> HeatMap:
     """The probability of each point; those above the line of guessing may be left out."""
     shade = region_probability(posterior, ticks[None, :], ticks[:, None])
     if not above:

@@ -12,10 +12,10 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import IntArray
-from epsilometer.inference.posterior import Posterior
+from epsilometer._text import digits_of, percent
 from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
-from epsilometer.report.text import digits_of, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,7 +154,7 @@ def interval_row(
     return Points([median], [row], colour, x_ends=ends, bar=3, rows=[words], hover=hover)
 
 
-def median_text(posterior: Posterior, name: str) -> str:
+def median_text(posterior: CountPosterior, name: str) -> str:
     """The median with as many decimals as the interval supports."""
     low, high = posterior.credible_interval(name, 0.9)
     return f"{posterior.median(name):.{digits_of(low, high)}f}"

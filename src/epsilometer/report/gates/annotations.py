@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from epsilometer import _files
+from epsilometer._text import estimate_text, probability_text
 from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, JudgedClaim, short
-from epsilometer.report.text import estimate_text, probability_text
 
 TOOL = "Epsilometer"
 

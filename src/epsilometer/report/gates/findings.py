@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from epsilometer.inference.verdict import FAIL_ON, Outcome
+from epsilometer._text import estimate_text
+from epsilometer.judgement.verdict import FAIL_ON, Outcome
 from epsilometer.proofs.proof import rounded_down
-from epsilometer.report.text import estimate_text
 
 if TYPE_CHECKING:
-    from epsilometer.inference.claimed_curve import JudgedCurve
+    from epsilometer.judgement.claimed_curve import JudgedCurve
     from epsilometer.report.views import AnyResult
 
 NOT_CONVERGED = "NOT CONVERGED"

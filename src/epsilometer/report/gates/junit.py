@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from epsilometer._text import probability_text
 from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, JudgedClaim
-from epsilometer.report.text import probability_text
 
 TOOL = "epsilometer"
 ESTIMATE = "estimate"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsilometer import _files
-from epsilometer.inference.result import Origin
+from epsilometer.judgement.result import Origin
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS
 

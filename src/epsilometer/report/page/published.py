@@ -7,15 +7,19 @@ import math
 from collections.abc import Sequence
 
 from epsilometer import _files
-from epsilometer.inference.result import Result
-from epsilometer.report import data, delta_table, model_table, wording
+from epsilometer._text import counted, data, delta_table, model_table, pair_text, percent, wording
+from epsilometer.judgement.next_step import next_step
+from epsilometer.judgement.result import Result
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.published import charts
-from epsilometer.report.next_step import next_step
 from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.page.what_if import what_if
-from epsilometer.report.summary import LABELS, batches_note, rows_of_batches, rows_of_parameters
-from epsilometer.report.text import counted, pair_text, percent
+from epsilometer.report.text.summary import (
+    LABELS,
+    batches_note,
+    rows_of_batches,
+    rows_of_parameters,
+)
 
 
 def render(result: Result, shown: Sequence[Chart] | None = None) -> str:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer.checks.outlook import is_quick
+from epsilometer.checks.sensitivity import prior_sensitivity
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.inference.checks.outlook import is_quick
-from epsilometer.inference.checks.sensitivity import prior_sensitivity
-from epsilometer.inference.objections import CONTRADICTED, REFUTED_POSTERIOR, valid_bounds
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import JudgedResult, Result
-from epsilometer.inference.verdict import Outcome
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.objections import CONTRADICTED, REFUTED_POSTERIOR, valid_bounds
+from epsilometer.judgement.result import JudgedResult, Result
+from epsilometer.judgement.verdict import Outcome
 from epsilometer.model.priors import Prior
 from epsilometer.proofs.proof import claim_test_of
 from epsilometer.proofs.refuting import refuted_up_to

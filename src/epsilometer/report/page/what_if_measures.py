@@ -18,10 +18,10 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.delta_curve import DeltaCurve, estimate_curve
-from epsilometer.inference.exact.panels import PanelDensity
-from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.solve import Solution
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.curve.solve import Solution
+from epsilometer.engines.exact.over_delta import DeltaCurve, estimate_curve
+from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 
@@ -99,7 +99,7 @@ def packed(values: FloatArray) -> str:
 
 
 def measure_of_curves(
-    posterior: ProfilePosterior, solutions: Sequence[Solution]
+    posterior: CurvePosterior, solutions: Sequence[Solution]
 ) -> tuple[Measure, list[Curves]]:
     """The measure of a posterior, from solutions with several priors; and its distinct maps."""
     maps: dict[tuple[str, float], int] = {}
@@ -120,7 +120,7 @@ def measure_of_curves(
 
 
 def _component(
-    posterior: ProfilePosterior, solutions: Sequence[Solution], number: int, map_number: int
+    posterior: CurvePosterior, solutions: Sequence[Solution], number: int, map_number: int
 ) -> Component:
     """Of each row the log weight from the solution in which it matters most."""
     curves, delta = posterior.solution.components[number].curves, posterior.model.delta

@@ -7,22 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsilometer import _files
-from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.profile.tree import model_values
-from epsilometer.inference.result import Result
-from epsilometer.inference.verdict import Outcome
+from epsilometer._text import (
+    counted,
+    pair_text,
+    percent,
+    plain,
+    probability_text,
+    profile_summary,
+    wording,
+)
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.curve.tree import model_values
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.next_step import next_step
+from epsilometer.judgement.result import Result
+from epsilometer.judgement.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions, units_of
+from epsilometer.judgement.verdict import Outcome
 from epsilometer.model.counts import AttackCounts
-from epsilometer.report import profile_summary, wording
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.profile import curve_of, profile_charts
-from epsilometer.report.next_step import next_step
 from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.page.what_if import what_if
-from epsilometer.report.summary import batches_note, rows_of_batches
-from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
-from epsilometer.report.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions, units_of
-from epsilometer.report.verdict_words import proven_fact
+from epsilometer.report.text.summary import batches_note, rows_of_batches
+from epsilometer.report.text.verdict_words import proven_fact
 
 NEGLIGIBLE = 1e-4
 """Smaller probabilities are shown as "below" this."""
@@ -152,7 +159,7 @@ def _facts(result: ProfileResult) -> list[tuple[str, str]]:
 # --- tables -----------------------------------------------------------------------------------
 
 
-def _tables(result: ProfileResult, curve: ProfileCurve) -> dict[str, tuple[Rows, list[str]]]:
+def _tables(result: ProfileResult, curve: JointDeltaCurve) -> dict[str, tuple[Rows, list[str]]]:
     """Tables below figures, by the figure's name: rows, of which the first is the heading, and notes."""
     check = result.predictive
     overall: Rows = [("p-value over all bases", "mean", "spread")]
@@ -296,7 +303,7 @@ def report_data(result: ProfileResult) -> dict[str, Any]:
     }
 
 
-def _downloads(result: ProfileResult, curve: ProfileCurve) -> list[Download]:
+def _downloads(result: ProfileResult, curve: JointDeltaCurve) -> list[Download]:
     whole = json.dumps(report_data(result), indent=1, allow_nan=False)
     leaks, over = profile_summary.leaks_csv(result), profile_summary.profile_curve_csv(curve)
     return [

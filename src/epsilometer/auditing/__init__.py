@@ -1,0 +1,1 @@
+"""A whole audit from its configuration."""

@@ -1,0 +1,141 @@
+"""Input of attack comparisons: a store, the configuration of an audit, or a file of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsilometer._arrays import IntArray
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_attacks import most_leaking
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.result import AttackResult
+from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
+from epsilometer.attacks.statistics import STATISTICS
+from epsilometer.auditing.config import read_audit
+from epsilometer.errors import InputError
+from epsilometer.inputs.loss_files import choose_variant, read_losses
+from epsilometer.inputs.sources import DEFAULT_STATISTIC
+from epsilometer.measurement.pool import Pool
+from epsilometer.measurement.pool_records import records_of
+from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.model.scores import Scores
+
+JUDGED, RANDOM, LEAKIEST = "judged", "random", "leakiest in the first stage"
+"""Sets of points."""
+
+OWN = f"{LikelihoodRatio().name}, {DEFAULT_STATISTIC}"
+"""Default attack on losses of many models."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacked:
+    """Losses, the design that measured them, and the delta and claim of the audit."""
+
+    label: str
+    losses: Any
+    design: Any
+    delta: float | None = None
+    claim: float | None = None
+    own: str = OWN
+    """The audit's own attack on many models."""
+    store: Path | None = None
+    """Where the losses of a configuration are."""
+
+    @property
+    def pool(self) -> bool:
+        """Whether points share models."""
+        return isinstance(self.losses, PoolLosses)
+
+    def judging(self, *, first_stage: int | None, points: int | None) -> Attacked:
+        """The same with other numbers of first-stage models or points, where given."""
+        if first_stage is None and points is None:
+            return self
+        if not self.pool:
+            raise InputError("--first-stage and --points are for pools; these are many models.")
+        design = replace_judging(self.design, first_stage=first_stage, points=points)
+        return replace(self, design=design)
+
+    def point_sets(self) -> dict[str, IntArray]:
+        """Sets of points of a pool: the evaluated ones, random ones and the leakiest ones."""
+        judged = self.design.judged_points(self.losses)
+        count = len(judged)
+        sets = {JUDGED: judged}
+        # The pool is in random order after the selected points.
+        behind = np.arange(count, min(2 * count, self.losses.challenges))
+        if len(behind) == count:
+            sets[RANDOM] = behind
+        first = self.design.first_models(self.losses)
+        if len(first) >= 4 and not self.design.pilot:
+            sets[LEAKIEST] = most_leaking(self.losses, models=first, count=count)
+        return sets
+
+    def model_attacks(self) -> dict[str, tuple[AttackResult, Scores]]:
+        """Attacks on many models by name: every rule on every statistic, with its scores."""
+        assert isinstance(self.losses, Losses)
+        found = {}
+        for statistic in STATISTICS.values():
+            if self.losses.loss.min() < statistic.least_loss:
+                continue  # no cross-entropy, so no log odds
+            scores = self.design.scores(self.losses, statistic, skip=True)
+            for name, rule in ATTACKS.items():
+                attacked = self.design.attack(self.losses, rule, statistic=statistic)
+                found[f"{name}, {statistic.name}"] = (attacked, scores)
+        return found
+
+
+def replace_judging(design: Pool, *, first_stage: int | None, points: int | None) -> Pool:
+    """A pool design with other numbers of first-stage models or evaluated points, where given."""
+    return Pool(
+        models=design.models_trained,
+        share=design.share,
+        references=design.references,
+        attack=design.attack_method,
+        first_stage=design.first_stage if first_stage is None else first_stage,
+        pilot=design.pilot,
+        judged=design.judged if points is None else points,
+    )
+
+
+def read_attacked(
+    path: Path, *, variant: str | None = None, say: Callable[[str], None] = lambda _: None
+) -> Attacked:
+    """Losses of a store, of the store of a configuration, or of a file."""
+    if path.suffix.lower() != ".toml":
+        found, design = read_losses(path, variant)
+        return _checked(Attacked(label=path.name, losses=found, design=design))
+    settings = read_audit(path, on_message=say)
+    if not settings.store.is_file():
+        raise InputError(
+            f"{path.name}: its store {settings.store.name} does not exist yet: run the audit first."
+        )
+    plan = settings.plan
+    with SqliteStore(settings.store, read_only=True) as store:
+        # Measured losses remain valid if the code has changed.
+        store.check(plan, accept_changed_code=True)
+        sizes = store.sizes()
+        losses: Any = store.measured(sizes, choose_variant(sizes.variants, variant))
+    return _checked(
+        Attacked(
+            label=f"{settings.store.name} of {path.name}",
+            losses=records_of(plan, losses),
+            design=plan.design,
+            own=f"{settings.attack.name}, {settings.statistic.name}",
+            store=settings.store,
+            delta=settings.delta,
+            claim=None if settings.claim is None else settings.claim.epsilon,
+        )
+    )
+
+
+def _checked(found: Attacked) -> Attacked:
+    if getattr(found.losses, "one_run", False):
+        raise InputError(
+            f"{found.label}: canaries of one run have one score each; attacks are compared on pools or "
+            "on many models."
+        )
+    return found

@@ -1,0 +1,5 @@
+"""Checks of a posterior, and of the whole pipeline."""
+
+from epsilometer._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

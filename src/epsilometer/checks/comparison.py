@@ -1,0 +1,387 @@
+"""Compare alternative models on the same counts: their evidence, and the epsilon each one gives.
+
+The evidence of a model is the marginal likelihood: the probability of the counts before they were seen,
+averaged over the priors.  The ratio of two evidences is a Bayes factor.  It compares models with each
+other and does not show that any of them is right: that is what the predictive check is for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import Say
+from epsilometer._display import Plotted
+from epsilometer.checks.predictive import SURPRISING, check_predictions
+from epsilometer.checks.warnings import bases_with_extreme_counts
+from epsilometer.engines.exact.engine import estimate_on, estimate_quickly, make_surface
+from epsilometer.engines.exact.posterior import GridPosterior
+from epsilometer.engines.exact.surface import Surface
+from epsilometer.errors import ContradictionError, InputError
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import (
+    Dependence,
+    IndependentRows,
+    NormalScatter,
+    PooledGroups,
+    ScatteredMembers,
+    UniformScatter,
+)
+from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial, Likelihood
+from epsilometer.model.priors import Beta, Fixed
+from epsilometer.posteriors.posterior import CountPosterior
+
+STRENGTHS = (0.0, 0.5, 0.9, 1.0)
+"""Fixed strengths to compare."""
+
+USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
+"""Compared by default; both are probabilities, of independent and of dependent decisions."""
+
+CHECK_SEED = 1
+"""Makes the predictive check of a model on the same counts reproducible."""
+
+NARROWEST = 0.5
+"""Standard deviation, in counts, down to which a normal density summed over whole numbers is 1 within
+1.5 %."""
+
+SCALE = ((1.0, "hardly any"), (3.0, "positive"), (5.0, "strong"), (math.inf, "very strong"))
+"""Kass and Raftery, Bayes factors, J. Am. Stat. Assoc. 90 (1995), p. 777, who use 2 log B; below the
+first step they call the evidence "not worth more than a bare mention"."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AlternativeModel:
+    """The counts under one model.
+
+    Attributes
+    ----------
+    label, own
+        A short description of the model; whether it is the reference that others are compared with.
+    posterior
+        The posterior from the exact engine; None if not available.
+    log_bayes_factor
+        Log evidence minus that of the reference model; None if not available or not comparable.
+    probability
+        Posterior probability of the model, if all comparable ones are equally likely a priori.
+    smallest_p_value
+        The smallest p-value of the predictive check.
+    reason
+        Why it is not available or not comparable, or a caveat; empty otherwise.
+    """
+
+    label: str
+    model: CountModel
+    own: bool = False
+    posterior: CountPosterior | None = None
+    log_bayes_factor: float | None = None
+    probability: float | None = None
+    smallest_p_value: float | None = None
+    reason: str = ""
+
+    @property
+    def log_evidence(self) -> float | None:
+        """The log evidence; None if it is not available."""
+        return None if self.posterior is None else self.posterior.log_evidence
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its evidence can be compared with that of the reference model."""
+        return self.log_bayes_factor is not None
+
+    @property
+    def interpretation(self) -> str:
+        """The Bayes factor as text: how strong it is, and whether for or against the model."""
+        if self.own:
+            return "the model used"
+        if self.log_bayes_factor is None:
+            return "not comparable" if self.posterior is not None else "not available"
+        return interpret_bayes_factor(self.log_bayes_factor)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ModelComparison(Plotted, view="checks.MODELS"):
+    """Alternative models of the same counts; the reference model comes first."""
+
+    assumptions: tuple[AlternativeModel, ...]
+
+    @property
+    def own(self) -> AlternativeModel:
+        """The reference model."""
+        return self.assumptions[0]
+
+    @property
+    def best(self) -> AlternativeModel:
+        """The comparable model with the largest evidence."""
+        known = [each for each in self.assumptions if each.comparable]
+        return max(known, key=lambda each: each.log_bayes_factor or 0.0)
+
+    def sentences(self) -> list[str]:
+        """Conclusions as sentences, without overstating them."""
+        best = self.best
+        found = ["No alternative model has notably larger evidence than the model used."]
+        if (best.log_bayes_factor or 0.0) > SCALE[0][0]:
+            found = [
+                f"The counts support this model most: {best.label} (log Bayes factor "
+                f"{best.log_bayes_factor:.1f} against the model used; {best.interpretation})."
+            ]
+        medians = [each.posterior.median("epsilon") for each in self.assumptions if each.posterior]
+        if len(medians) > 1:
+            found.append(
+                f"Across these models the median of epsilon ranges from {min(medians):.2f} to "
+                f"{max(medians):.2f}."
+            )
+        if best.smallest_p_value is not None and best.smallest_p_value < SURPRISING:
+            found.append(
+                f"The best model need not fit well: counts like these are also unlikely under "
+                f"{best.label} (p-value {best.smallest_p_value:.3f} of the predictive check)."
+            )
+        found.append(
+            "Evidence depends on the priors; it is described on the scale of Kass and Raftery (1995). "
+            "A fixed strength that fits better does not justify assuming it."
+        )
+        return found
+
+
+def interpret_bayes_factor(log_bayes_factor: float) -> str:
+    """Describe the strength and direction of a Bayes factor on the scale of Kass and Raftery (1995).
+
+    Examples
+    --------
+    >>> interpret_bayes_factor(3.5), interpret_bayes_factor(-0.2)
+    ('strong, for it', 'hardly any, against it')
+    """
+    size = next(word for limit, word in SCALE if abs(log_bayes_factor) <= limit)
+    return f"{size}, {'for' if log_bayes_factor > 0 else 'against'} it"
+
+
+def compare_models(
+    subject: CountPosterior | AttackCounts,
+    models: Mapping[str, CountModel] | None = None,
+    *,
+    quick: bool = False,
+    on_message: Say | None = None,
+) -> ModelComparison:
+    """Estimate from the same counts under several models and compare their evidence.
+
+    Parameters
+    ----------
+    subject
+        A posterior, whose model is the reference; or counts, together with ``models``.
+    models
+        The models to compare, by label; for counts the first is the reference.  Default: binomial or
+        correlated counts, with the strength free or fixed at 0, 0.5, 0.9 and 1; for groups, also
+        other kinds of dependence.
+    quick
+        Solve correlated models without refinement, which leaves errors of a few tenths in their log
+        evidence and no error estimate.
+    on_message
+        Called with a line of text from time to time, for a progress display.
+
+    Returns
+    -------
+    ModelComparison
+        The evidence always comes from the exact engine, whichever engine made the posterior.
+
+    Notes
+    -----
+    Evidence is a probability of integer counts, except for correlated counts as published, where it is
+    a density at integers.  At unit spacing the two are comparable, unless most bases have counts of 0
+    or N, where that density is unbounded, or counts that vary by less than half a count.  For pooled
+    groups it is the evidence of sums, which is not comparable with any other.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10, 45], trials_h0=100, false_negatives=[20, 50], trials_h1=100
+    ... )
+    >>> models = {"free": CountModel(delta=0.01)}
+    >>> models["held"] = CountModel(delta=0.01, strength=Fixed(value=0.9))
+    >>> [each.interpretation for each in compare_models(counts, models).assumptions]
+    ['the model used', 'very strong, against it']
+    """
+    say = on_message or (lambda _: None)
+    if isinstance(subject, CountPosterior):
+        counts, own = subject.counts, subject.model
+        named = {label_of(own, counts): own}
+        named |= dict(models) if models is not None else alternatives(own, counts)
+        # Chains have no evidence: run the exact engine for their model as for the others.
+        known = {label_of(own, counts): subject} if subject.log_evidence is not None else {}
+    else:
+        counts, known = subject, {}
+        named = dict(models or {})
+        if not isinstance(subject, AttackCounts) or not named:
+            raise InputError("expected a posterior, or counts and the models to compare.")
+    engine = _Engine(counts=counts, quick=quick, report=on_message)
+    found: list[AlternativeModel] = []
+    for label, model in named.items():
+        say(label)
+        if not isinstance(model, CountModel):
+            raise InputError(f"expected an CountModel for {label!r}, got {type(model).__name__}.")
+        try:
+            posterior = known.get(label) or engine.estimate(model)
+        except (InputError, ContradictionError) as error:
+            if not found:
+                raise
+            found.append(AlternativeModel(label=label, model=model, reason=str(error)))
+        else:
+            own_row = found[0] if found else None
+            found.append(_assumption(label, posterior, own_row, quick=quick))
+    return ModelComparison(assumptions=_with_probabilities(found))
+
+
+class _Engine:
+    """The exact engine for many models of the same counts; models share a surface per likelihood."""
+
+    def __init__(self, *, counts: AttackCounts, quick: bool, report: Say | None) -> None:
+        self._counts, self._quick, self._report = counts, quick, report
+        self._surfaces: dict[tuple[Likelihood, Dependence | None, float], Surface] = {}
+
+    def estimate(self, model: CountModel) -> GridPosterior:
+        """The posterior under a model, with its evidence."""
+        counts = self._counts
+        grouped = model.scatters(counts)
+        key = model.likelihood, model.dependence if grouped else None, model.delta
+        if key not in self._surfaces:
+            self._surfaces[key] = make_surface(counts, model)
+        surface = self._surfaces[key]
+        if self._quick and model.likelihood.parameters and not grouped:
+            return estimate_quickly(counts, model, surface)
+        found = estimate_on(surface, counts, model, report=self._report)
+        if found.surface is not None:
+            self._surfaces[key] = found.surface.first()
+        return found
+
+
+def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]:
+    """The models to compare with by default, by label."""
+    found = []
+    for kind in USUAL_LIKELIHOODS:
+        with suppress(InputError):
+            kind().check(counts)
+            if kind().name != own.likelihood.name:
+                found.append(replace(own, likelihood=kind()))
+    if own.strength.fixed_value is not None:
+        found.append(replace(own, strength=Beta()))
+    found += [replace(own, strength=Fixed(value=value)) for value in STRENGTHS]
+    if counts.dependent:
+        found += [
+            replace(own, dependence=dependence)
+            for dependence in (
+                IndependentRows(),
+                ScatteredMembers(scatter=NormalScatter()),
+                ScatteredMembers(scatter=UniformScatter()),
+                PooledGroups(),
+            )
+        ]
+    return {label_of(model, counts): model for model in found if model != own}
+
+
+def label_of(model: CountModel, counts: AttackCounts) -> str:
+    """A short label: likelihood, strength and, for groups, their dependence."""
+    held = model.strength.fixed_value
+    parts = [model.likelihood.name]
+    parts.append("strength free" if held is None else f"strength {held:g}")
+    if counts.dependent:
+        parts.append(model.dependence.label)
+    return ", ".join(parts)
+
+
+def _assumption(
+    label: str, posterior: CountPosterior, own: AlternativeModel | None, *, quick: bool
+) -> AlternativeModel:
+    why_not = "" if own is None else _not_comparable(own, posterior)
+    unfinished = quick and bool(posterior.model.likelihood.parameters)
+    missed = not posterior.trustworthy and not unfinished
+    factor = 0.0
+    if own is not None:
+        assert own.log_evidence is not None
+        assert posterior.log_evidence is not None
+        factor = posterior.log_evidence - own.log_evidence
+    check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
+    return AlternativeModel(
+        label=label,
+        model=posterior.model,
+        own=own is None,
+        posterior=posterior,
+        log_bayes_factor=None if why_not else factor,
+        smallest_p_value=min(item.p_value for item in check.statistics),
+        reason=why_not or ("the exact engine did not reach its accuracy" if missed else ""),
+    )
+
+
+def _not_comparable(own: AlternativeModel, posterior: CountPosterior) -> str:
+    """Why the evidence of a model is not comparable with the reference; empty if it is."""
+    counts, models = posterior.counts, (own.model, posterior.model)
+    pooled = [counts.dependent and each.dependence.sums_only for each in models]
+    if pooled[0] != pooled[1]:
+        return "the evidence of pooled groups is of their sums, not of their members"
+    bounded = [each.likelihood.bounded for each in models]
+    if bounded[0] == bounded[1]:
+        return ""
+    normal = own.posterior if bounded[1] else posterior
+    assert normal is not None
+    if 2 * bases_with_extreme_counts(counts) > len(counts):
+        return (
+            "most bases have a count of 0 or of all trials, where the published density of "
+            "correlated counts is unbounded"
+        )
+    if 2 * _narrow_bases(normal) > len(counts):
+        return "most bases have counts that vary by less than half a count"
+    return ""
+
+
+def _narrow_bases(posterior: CountPosterior) -> int:
+    """Number of bases with a count whose standard deviation is below half a count."""
+    counts, tau = posterior.counts, posterior.mean("within_correlation")
+    narrow = np.zeros(len(counts), dtype=bool)
+    for errors, trials in counts.by_hypothesis:
+        rate = (errors + 0.5) / (trials + 1)
+        variance = trials * rate * (1 - rate) * np.maximum(1 + (trials - 1) * tau, 0.0)
+        narrow |= variance < NARROWEST**2
+    return int(narrow.sum())
+
+
+def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[AlternativeModel, ...]:
+    """Add the probabilities of the comparable models, equally likely a priori."""
+    factors = [each.log_bayes_factor for each in assumptions if each.log_bayes_factor is not None]
+    total = float(np.logaddexp.reduce(factors))
+    return tuple(
+        each
+        if each.log_bayes_factor is None
+        else replace(each, probability=math.exp(each.log_bayes_factor - total))
+        for each in assumptions
+    )
+
+
+def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, object]]:
+    """Plain values for JSON, one object per model."""
+    level = _validate.level(level)
+    rows: list[dict[str, object]] = []
+    for each in comparison.assumptions:
+        epsilon = None
+        if each.posterior is not None:
+            epsilon = {
+                "median": each.posterior.median("epsilon"),
+                "interval": list(each.posterior.credible_interval("epsilon", level)),
+                "level": level,
+            }
+        row = {
+            "assumption": each.label,
+            "used": each.own,
+            "log_evidence": each.log_evidence,
+            "log_bayes_factor": each.log_bayes_factor,
+            "probability": each.probability,
+            "in_words": each.interpretation,
+            "smallest_p_value": each.smallest_p_value,
+            "comparable": each.comparable,
+            "reason": each.reason,
+            "epsilon": epsilon,
+        }
+        rows.append(row)
+    return rows

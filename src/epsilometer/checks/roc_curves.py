@@ -1,0 +1,232 @@
+"""Checks of the whole-curve model: does it fit the ROC curves, and how much does the prior matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
+from epsilometer.engines.curve.drawing import NOTHING, draw_leaks
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.curve.solve import Solution, solve
+from epsilometer.errors import ContradictionError
+from epsilometer.model.mixtures import Curves
+from epsilometer.posteriors.tabulated import Tabulated
+
+RATES = (0.01, 0.1)
+"""False-positive rates at which true-positive rates are compared."""
+
+STATISTICS = ("AUC", *(f"true-positive rate at {rate:g}" for rate in RATES))
+
+MOST_MODELS, MOST_CURVES = 4_000_000, 40_000
+"""Largest total number of simulated models and ROC curves; limits replications for large audits."""
+
+SURPRISING = 0.01
+"""Two-sided p-value below which a statistic over all bases is surprising."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RocCheck(Plotted, view="checks.ROC"):
+    """Statistics of the ROC curve of each base, with posterior predictive intervals.
+
+    Attributes
+    ----------
+    names
+        The bases.
+    observed, low, high, p_value
+        Shape (bases, statistics): the observed value, the ends of the predictive interval, and the
+        two-sided p-value.
+    overall
+        For each statistic, the two-sided p-values of its mean over bases and of its spread between
+        them, shape (statistics, 2).
+    level, replications
+        Level of the intervals; number of simulated audits.
+    family
+        The family that the predictions are from; empty for the average over all.
+    """
+
+    names: tuple[str, ...]
+    observed: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p_value: FloatArray
+    overall: FloatArray
+    level: float
+    replications: int
+    family: str = ""
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return STATISTICS
+
+    @property
+    def surprising(self) -> list[str]:
+        """The statistics that do not fit, as short texts."""
+        found = []
+        # Each statistic is tested twice.
+        limit = SURPRISING / self.overall.size
+        for row, name in enumerate(STATISTICS):
+            for column, what in enumerate(("mean", "spread")):
+                if self.overall[row, column] < limit:
+                    found.append(f"{what} of the bases' {name}")
+        # And every base is tested: each gets a share of the error.
+        worst = self.p_value < SURPRISING / self.p_value.size
+        for base, statistic in zip(*np.nonzero(worst), strict=True):
+            found.append(f"{STATISTICS[statistic]} of base {self.names[base]}")
+        return found
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing is surprising."""
+        return not self.surprising
+
+
+def check_rocs(
+    posterior: CurvePosterior,
+    *,
+    rng: np.random.Generator,
+    replications: int = 1000,
+    level: float = 0.9,
+    family: str = "",
+) -> RocCheck:
+    """Simulate audits from the posterior and compare their ROC curves with the observed ones.
+
+    Parameters
+    ----------
+    replications
+        Number of simulated audits; fewer for large audits.
+    family
+        Predict from one family alone, by its name, whatever its probability.
+    """
+    level = _validate.level(level)
+    scores = posterior.scores
+    bases = scores.bases
+    models = int((scores.trials_h0 + scores.trials_h1).sum())
+    count = max(100, min(replications, MOST_MODELS // models, MOST_CURVES // len(bases)))
+    observed = np.array([_statistics(base.roc()) for base in bases])
+    simulated = np.empty((count, *observed.shape))
+    solution = _only(posterior, family).solution
+    drawn, own = draw_leaks(solution, count, rng=rng), solution.components
+    for run in range(count):
+        curves = None if drawn.component[run] == NOTHING else own[drawn.component[run]].curves
+        for number, base in enumerate(bases):
+            leak = float(drawn.base_leak[run, number])
+            pair = _simulated(curves, leak, base.trials_h0, base.trials_h1, rng)
+            # Counts show their curve at one threshold only, and so do their replications.
+            ends = np.cumsum(base.zeros + base.ones) if base.grouped else None
+            simulated[run, number] = _statistics(_roc(*pair, ends))
+    tails = [0.5 - level / 2, 0.5 + level / 2]
+    low, high = np.quantile(simulated, tails, axis=0)
+    return RocCheck(
+        names=scores.names,
+        observed=observed,
+        low=low,
+        high=high,
+        p_value=_two_sided(observed, simulated),
+        overall=np.stack(
+            [
+                _two_sided(observed.mean(axis=0), simulated.mean(axis=1)),
+                _two_sided(observed.std(axis=0), simulated.std(axis=1)),
+            ],
+            axis=1,
+        ),
+        level=level,
+        replications=count,
+        family=family,
+    )
+
+
+def _only(posterior: CurvePosterior, family: str) -> CurvePosterior:
+    if not family:
+        return posterior
+    kept = tuple(each for each in posterior.model.families if each.name == family)
+    model = replace(posterior.model, families=kept, no_leak=0.0)
+    tables = tuple(each for each in posterior.tables if each.family.name == family)
+    if not tables:
+        raise ContradictionError(f"the family {family} is ruled out by the scores.")
+    solution = solve(model, tables, posterior.resolution, known=posterior.solution)
+    return replace(posterior, model=model, tables=tables, solution=solution)
+
+
+def _simulated(
+    curves: Curves | None, leak: float, without: int, with_point: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    member = np.arange(without + with_point) >= without
+    values = rng.random(len(member)) if curves is None else curves.sample(leak, member, rng=rng)
+    return values[:without], values[without:]
+
+
+def _roc(
+    without: FloatArray, with_point: FloatArray, ends: IntArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1).
+
+    Thresholds lie between all scores, or after the numbers of scores in ``ends``.
+    """
+    values = np.concatenate([without, with_point])
+    order = np.argsort(-values, kind="stable")
+    member = (np.arange(len(values)) >= len(without))[order]
+    true = np.append(0, np.cumsum(member))
+    false = np.arange(len(values) + 1) - true
+    if ends is None:
+        # Ties are one step.
+        ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True)) + 1
+    kept = np.append(0, ends)
+    return false[kept] / len(without), true[kept] / len(with_point)
+
+
+def _statistics(roc: tuple[FloatArray, FloatArray]) -> FloatArray:
+    false, true = roc
+    last = np.append(np.diff(false) > 0, True)
+    rates = np.interp(RATES, false[last], true[last])
+    return np.append(np.trapezoid(true, false), rates)
+
+
+def _two_sided(seen: FloatArray, simulated: FloatArray) -> FloatArray:
+    """Two-sided p-value, ties counted half.
+
+    Beyond all simulated values it is a normal tail, but no larger than simulations could show: a p-value
+    bounded below by the number of simulations could never be surprising with many bases.
+    """
+    above = np.mean(simulated > seen, axis=0) + np.mean(simulated == seen, axis=0) / 2
+    counted = 2 * np.minimum(above, 1 - above)
+    spread = np.maximum(simulated.std(axis=0), 1e-12)
+    far = 2 * ndtr(-np.abs(seen - simulated.mean(axis=0)) / spread)
+    least = 0.5 / len(simulated)
+    return np.asarray(np.where(counted < least, np.clip(far, 1e-300, least), counted))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AlternativeCurvePrior:
+    """The posterior of epsilon with the prior's scale multiplied by ``factor``."""
+
+    factor: float
+    epsilon: Tabulated
+    solution: Solution
+
+    def credible_interval(self, level: float = 0.9) -> tuple[float, float]:
+        """The central interval."""
+        low, high = self.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
+        return float(low), float(high)
+
+
+def other_priors(
+    posterior: CurvePosterior, factors: tuple[float, ...] = (0.5, 2.0)
+) -> tuple[AlternativeCurvePrior, ...]:
+    """Epsilon with the prior's scale halved and doubled; the likelihoods are reused."""
+    found = []
+    for factor in factors:
+        other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
+        found.append(
+            AlternativeCurvePrior(
+                factor=factor,
+                epsilon=other.epsilon_at(posterior.model.delta),
+                solution=other.solution,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,59 @@
+"""Prior sensitivity: the posterior of epsilon under a narrower and a wider prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from epsilometer import _validate
+from epsilometer._arrays import Say
+from epsilometer._display import Plotted
+from epsilometer.engines.exact.engine import as_grid_posterior, estimate_on, surface_of
+from epsilometer.engines.exact.panels import PanelDensity
+from epsilometer.errors import InputError
+from epsilometer.model.count_model import CountModel
+from epsilometer.posteriors.posterior import CountPosterior
+
+FACTORS = (0.5, 2.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AlternativePrior(Plotted, view="posteriors.PRIOR"):
+    """The posterior of epsilon with the scale of its prior multiplied by ``factor``."""
+
+    factor: float
+    model: CountModel
+    epsilon: PanelDensity
+
+    def credible_interval(self, level: float) -> tuple[float, float]:
+        """The central interval of epsilon."""
+        level = _validate.level(level)
+        low, high = self.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
+        return float(low), float(high)
+
+
+def prior_sensitivity(
+    posterior: CountPosterior, *, factors: Sequence[float] = FACTORS, on_message: Say | None = None
+) -> tuple[AlternativePrior, ...]:
+    """Return epsilon's posterior under priors whose scale is multiplied by each factor.
+
+    The exact engine integrates the same surface under the other prior, also for posteriors from MCMC.
+
+    Raises
+    ------
+    InputError
+        If the model holds epsilon fixed.
+    """
+    model, counts = posterior.model, posterior.counts
+    if model.epsilon.fixed_value is not None:
+        raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
+    exact = as_grid_posterior(posterior, report=on_message)
+    surface = surface_of(exact).first()
+    found = []
+    for factor in factors:
+        if on_message:
+            on_message(f"prior scale x {factor:g}")
+        other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
+        density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
+        found.append(AlternativePrior(factor=factor, model=other, epsilon=density))
+    return tuple(found)

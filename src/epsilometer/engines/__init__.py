@@ -1,0 +1,5 @@
+"""Settings of the engines, and the posteriors and curves over delta that they make."""
+
+from epsilometer._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

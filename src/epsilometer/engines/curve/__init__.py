@@ -1,0 +1,1 @@
+"""The exact engine of the curve model."""

@@ -1,0 +1,363 @@
+"""Probability of an order of labels, relative to random order: the chain of ranks, compiled.
+
+With t_1 < ... < t_M the ordered shares of M independent uniform scores, the likelihood ratio is
+Lambda = E[prod h_{c_m}(t_m)], where h are the densities of both hypotheses over t.  Let g_m(t) be the
+contribution of the first m factors given that the m-th share is t.  Then
+
+    g_{m+1}(t) = h_{c_{m+1}}(t) E[g_m(u)],   u = t U^(1/m),   Lambda = E[g_M(U^(1/M))],
+
+and g is smooth on the scale 1 / sqrt(M), so it can be propagated from rank to rank by cubics between the
+points of a `ShareGrid`.  Scores whose order is unknown are averaged over: for a block of n = a + b, a
+without and b with the point,
+
+    g_{r+n}(t) = E[g_r(u) A^a B^b ((a/n) h_0(t) / A + (b/n) h_1(t) / B)],   u = t Beta(r, n),
+
+where A and B are the mean densities between u and t.  This is exact, also for a block that only gives
+the number of each kind between two ranks; counts at one threshold are two such blocks.
+
+t pools both hypotheses in the proportions of the scores, N1 of M with the point.  So the share of rank m
+is near m / M, and each step uses a window of ten or more standard deviations.  Where a curve does not
+fit, g is steeper than that and the chain only detects the misfit: averages are kept above 0, and finer
+refinement steps of the engine show the size of the error.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.engines.curve.share_grid import ShareGrid
+from epsilometer.model.mixtures import Densities
+
+RESCALE = 8
+"""Steps between rescalings: each multiplies by at most 2, and underflow means that nothing is left."""
+
+
+@numba.njit(nogil=True, cache=True)
+def _place(theta: FloatArray, angle: float) -> int:
+    """The number of points below an angle."""
+    low, high = 0, len(theta)
+    while low < high:
+        middle = (low + high) // 2
+        if theta[middle] < angle:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(nogil=True, cache=True)
+def _window(theta: FloatArray, rank: int, total: int, reach: float) -> tuple[int, int]:
+    """The range of points within ``reach`` standard deviations of the share of a rank, inclusive."""
+    centre = 2 * math.asin(math.sqrt(rank / (total + 1)))
+    width = reach / math.sqrt(total)
+    low = _place(theta, centre - width)
+    high = _place(theta, centre + width)
+    return max(low - 3, 0), min(high + 3, len(theta) - 1)
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def _averages(
+    m: int,
+    low: int,
+    high: int,
+    first: IntArray,
+    ratio: FloatArray,
+    rule: FloatArray,
+    powers: FloatArray,
+    known: IntArray,
+    weights: FloatArray,
+) -> None:
+    """Weights of E[g(t U^(1/m))] at points low + 1 to high: of the point before, and of four others.
+
+    ``powers`` holds ``ratio`` to the power m - 1 for the cells used in the step before, marked in
+    ``known``.
+    """
+    nodes = rule.shape[2]
+    for cell in range(low, high):
+        if known[0] == m - 1 and known[1] <= cell < known[2]:
+            for p in range(nodes + 1):
+                powers[cell, p] *= ratio[cell, p]
+        else:
+            for p in range(nodes + 1):
+                powers[cell, p] = ratio[cell, p] ** (m - 1)
+        total = 0.0
+        for k in range(4):
+            part = 0.0
+            for p in range(nodes):
+                part += powers[cell, p] * rule[cell, k, p]
+            weights[cell, k] = part
+            total += part
+        kept = powers[cell, nodes] * ratio[cell, nodes]
+        # Weights sum to one, as for any average, however steep the powers are.
+        scale = (1 - kept) / total if total > 0 else 0.0
+        for k in range(4):
+            weights[cell, k] *= scale
+        weights[cell, 4] = kept
+        if total <= 0:
+            weights[cell, cell + 1 - first[cell]] = 1 - kept
+    known[0], known[1], known[2] = m, low, high
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def _step(
+    low: int, high: int, first: IntArray, weights: FloatArray, g: FloatArray, out: FloatArray
+) -> None:
+    """Averages of g at the points from low to high, for all columns."""
+    columns = g.shape[1]
+    for c in range(columns):
+        out[low, c] = g[low, c]
+    for cell in range(low, high):
+        start = first[cell]
+        w0, w1, w2 = weights[cell, 0], weights[cell, 1], weights[cell, 2]
+        w3, kept = weights[cell, 3], weights[cell, 4]
+        for c in range(columns):
+            inside = (
+                w0 * g[start, c]
+                + w1 * g[start + 1, c]
+                + w2 * g[start + 2, c]
+                + w3 * g[start + 3, c]
+            )
+            # A cubic through steep values may fall below 0; an average of positive values cannot.
+            out[cell + 1, c] = kept * out[cell, c] + max(inside, 0.0)
+
+
+@numba.njit(nogil=True, cache=True)
+def _rescale(low: int, high: int, g: FloatArray, logs: FloatArray) -> None:
+    """Divide each column by its largest value, and add its logarithm to ``logs``."""
+    for c in range(g.shape[1]):
+        top = 0.0
+        for j in range(low, high + 1):
+            top = max(top, g[j, c])
+        if top > 0 and top < math.inf:
+            logs[c] += math.log(top)
+            for j in range(low, high + 1):
+                g[j, c] /= top
+        else:
+            logs[c] = -math.inf
+            for j in range(low, high + 1):
+                g[j, c] = 0.0
+
+
+@numba.njit(nogil=True, cache=True)
+def _spread(low: int, high: int, new_low: int, new_high: int, g: FloatArray) -> None:
+    """Extend g as a constant to the points of the next window and its cubics."""
+    last = min(new_high + 3, g.shape[0] - 1)
+    for j in range(high + 1, last + 1):
+        for c in range(g.shape[1]):
+            g[j, c] = g[high, c]
+    for j in range(max(new_low - 3, 0), low):
+        for c in range(g.shape[1]):
+            g[j, c] = g[low, c]
+
+
+@numba.njit(nogil=True, cache=True)
+def _block(
+    zeros: int,
+    ones: int,
+    rank: int,
+    window: tuple[int, int],
+    new: tuple[int, int],
+    theta: FloatArray,
+    share: FloatArray,
+    beta_share: FloatArray,
+    beta_weight: FloatArray,
+    without: FloatArray,
+    with_point: FloatArray,
+    below: FloatArray,
+    members: float,
+    g: FloatArray,
+    column: int,
+    curve: int,
+    out: FloatArray,
+) -> float:
+    """One column of g after a block of ties; returns the log of the factor divided out."""
+    n = zeros + ones
+    last = len(share) - 1
+    nodes = len(beta_share) if rank > 0 else 1
+    logs = np.empty((new[1] - new[0] + 1, nodes))
+    top = -np.inf
+    for j in range(new[0], new[1] + 1):
+        t = share[j]
+        for p in range(nodes):
+            start, value, under = 0.0, 1.0, 0.0
+            if rank > 0:
+                start = t * beta_share[p]
+                angle = 2 * math.asin(math.sqrt(start))
+                cell = min(max(_place(theta, angle) - 1, window[0]), window[1] - 1)
+                corner = min(max(cell - 1, 0), last - 3)
+                value, under = 0.0, 0.0
+                for own in range(4):
+                    weight = 1.0
+                    for other in range(4):
+                        if other != own:
+                            gap = theta[corner + own] - theta[corner + other]
+                            weight *= (angle - theta[corner + other]) / gap
+                    value += weight * g[corner + own, column]
+                    under += weight * below[corner + own, curve]
+            width = t - start
+            if width > 1e-14:
+                mean0 = min(max((below[j, curve] - under) / width, 1e-300), 1 / (1 - members))
+            else:
+                mean0 = max(without[j, curve], 1e-300)
+            mean1 = max((1 - (1 - members) * mean0) / members, 1e-300)
+            edge = zeros / n * without[j, curve] / mean0 + ones / n * with_point[j, curve] / mean1
+            value *= edge
+            logs[j - new[0], p] = -np.inf
+            if value > 0:
+                size = math.log(value) + zeros * math.log(mean0) + ones * math.log(mean1)
+                if rank > 0:
+                    size += math.log(beta_weight[p])
+                logs[j - new[0], p] = size
+                top = max(top, size)
+    for j in range(new[0], new[1] + 1):
+        total = 0.0
+        for p in range(nodes):
+            total += math.exp(logs[j - new[0], p] - top) if top > -np.inf else 0.0
+        out[j, column] = total
+    return top
+
+
+@numba.njit(nogil=True, cache=True)
+def _singles(  # noqa: PLR0912 (one loop, for the compiler)
+    labels: IntArray,
+    rank: int,
+    total: int,
+    low: int,
+    high: int,
+    reach: float,
+    without: FloatArray,
+    with_point: FloatArray,
+    theta: FloatArray,
+    first: IntArray,
+    ratio: FloatArray,
+    rule: FloatArray,
+    g: FloatArray,
+    out: FloatArray,
+    logs: FloatArray,
+) -> tuple[int, int]:
+    """Propagate g over scores without ties, labels of shape (bases, scores); returns the last window.
+
+    A label beyond the last rank means no score: only the average is taken, over all points.
+    """
+    bases, steps = labels.shape
+    points, curves = without.shape
+    weights = np.zeros((points, 5))
+    powers = np.zeros(ratio.shape)
+    known = np.array([-1, 0, 0])
+    for k in range(steps):
+        new_low, new_high = low, points - 1
+        if rank < total:
+            new_low, new_high = _window(theta, rank + 1, total, reach)
+        begin, end = min(low, new_low), max(high, new_high)
+        if rank == 0:
+            for j in range(begin, end + 1):
+                for c in range(g.shape[1]):
+                    out[j, c] = 1.0
+        else:
+            # Points that are new to the window do not contribute yet.
+            _spread(low, high, begin, end, g)
+            _averages(rank, begin, end, first, ratio, rule, powers, known, weights)
+            _step(begin, end, first, weights, g, out)
+        for j in range(new_low, new_high + 1):
+            for b in range(bases):
+                start = b * curves
+                if labels[b, k] == 1:
+                    for c in range(curves):
+                        g[j, start + c] = out[j, start + c] * with_point[j, c]
+                elif labels[b, k] == 0:
+                    for c in range(curves):
+                        g[j, start + c] = out[j, start + c] * without[j, c]
+                else:
+                    for c in range(curves):
+                        g[j, start + c] = out[j, start + c]
+        low, high = new_low, new_high
+        rank += 1
+        if k % RESCALE == 0:
+            _rescale(low, high, g, logs)
+    return low, high
+
+
+class GriddedCurves(NamedTuple):
+    """Densities of curves on a grid; ``members`` in (0, 1) is the share of the pool with the point.
+
+    ``reach`` is the half-width of the window, in standard deviations of a rank's share.
+    """
+
+    grid: ShareGrid
+    densities: Densities
+    members: float
+    reach: float
+
+
+def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves) -> FloatArray:
+    """Log Lambda of several bases with equal block sizes, under several curves: (bases, curves).
+
+    ``zeros`` and ``ones`` are the numbers of scores without and with the point in each block of ties,
+    highest first, shape (bases, blocks).
+    """
+    grid, (without, with_point, below), members, reach = curved
+    sizes = zeros[0] + ones[0]
+    total, blocks, bases = int(sizes.sum()), len(sizes), len(zeros)
+    points, curves = without.shape
+    g, out = np.zeros((points, bases * curves)), np.zeros((points, bases * curves))
+    logs = np.zeros(bases * curves)
+    rank, window = 0, (0, points - 1)
+
+    def carry(labels: IntArray) -> tuple[int, int]:
+        return _singles(
+            labels, rank, total, *window, reach, without, with_point, grid.theta, grid.first,
+            grid.ratio, grid.rule, g, out, logs,
+        )  # fmt: skip
+
+    k = 0
+    while k < blocks:
+        n = int(sizes[k])
+        if n == 1:
+            after = k
+            while after < blocks and sizes[after] == 1:
+                after += 1
+            window = carry(np.ascontiguousarray(ones[:, k:after]))
+            rank, k = rank + after - k, after
+            continue
+        new = _window(grid.theta, rank + n, total, reach)
+        rule = beta_rule(rank, n) if rank else (np.ones(1), np.ones(1))
+        _spread(*window, *window, g)
+        for column in range(bases * curves):
+            base, curve = divmod(column, curves)
+            logs[column] += _block(
+                int(zeros[base, k]), int(ones[base, k]), rank, window, new, grid.theta, grid.share,
+                *rule, without, with_point, below, members, g, column, curve, out,
+            )  # fmt: skip
+        g[new[0] : new[1] + 1] = out[new[0] : new[1] + 1]
+        rank, window, k = rank + n, new, k + 1
+        _rescale(*window, g, logs)
+    # One more average, over the last share, reaches t = 1.
+    carry(np.full((bases, 1), 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = logs + np.log(g[-1])
+    return np.where(np.isnan(found), -np.inf, found).reshape(bases, curves)
+
+
+FEW, MANY = 10, 36
+"""Numbers of quadrature points for small blocks, and for any."""
+
+
+def beta_rule(rank: int, size: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss points and weights for x ~ Beta(rank, size), from the eigenvalues of the Jacobi matrix."""
+    from scipy.linalg import eigh_tridiagonal
+
+    a, b = size - 1.0, rank - 1.0
+    k = np.arange(1.0, FEW if size <= FEW else MANY)
+    s = 2 * k + a + b
+    diagonal = np.append((b - a) / (a + b + 2), (b * b - a * a) / (s * (s + 2)))
+    off_diagonal = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))
+    # At k = 1 a factor cancels from numerator and denominator, and may be 0.
+    off_diagonal[0] = (1 + a) * (1 + b) / (s[0] ** 2 * (s[0] + 1))
+    values, vectors = eigh_tridiagonal(diagonal, 2 * np.sqrt(off_diagonal))
+    weights = vectors[0] ** 2
+    return np.clip((values + 1) / 2, 0.0, 1.0), np.maximum(weights, 1e-300)

@@ -1,0 +1,198 @@
+"""The engine of the whole-curve model: sums are refined until two successive ones agree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import Say
+from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
+from epsilometer.engines.curve.solve import Resolution, Solution, region_of, solve
+from epsilometer.engines.curve.tables import Accuracy, Table, finer, make_tables
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.families import LARGEST_EPSILON
+from epsilometer.model.scores import Scores
+from epsilometer.model.strengths import EVERYWHERE, Region
+from epsilometer.posteriors.provenance import Provenance
+
+ENGINE = "curve"
+"""The name of the engine in provenances."""
+
+PROBED = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
+"""Quantiles of epsilon compared between refinement steps."""
+
+TAIL = 1e-11
+"""Prior probability of epsilon beyond the initial axis, which is extended if the data require it."""
+
+AT_THE_END = 1e-6
+"""Posterior probability at the end of the axis above which it is extended."""
+
+LONGER = 1.7
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveSettings:
+    """Settings of the whole-curve engine.
+
+    Parameters
+    ----------
+    tolerance
+        Largest error of quantiles of epsilon, relative above 1, or twice the error of the probability
+        below them.
+    most_levels
+        Largest number of refinement steps, at least 2.
+    """
+
+    tolerance: float = 0.01
+    most_levels: int = 4
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", _validate.positive("tolerance", self.tolerance))
+        _validate.whole_number("most_levels", self.most_levels, least=2)
+
+    def resolution(self, refinement: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
+        """Grid sizes of a refinement step (counted from 1), over a region of laws of strengths."""
+        means, concentrations = 12 + 4 * refinement, 4 + refinement
+        if refinement > 2:
+            # With more bases, fewer laws fit them: refine further where two steps did not suffice.
+            means, concentrations = (
+                means + int(2 * np.sqrt(bases)),
+                concentrations + int(np.sqrt(bases) / 2),
+            )
+        return Resolution(0.4 / 1.3 ** (refinement - 1), means, concentrations, region)
+
+    def accuracy(self, refinement: int, bases: int) -> Accuracy:
+        """Accuracy of likelihoods in a refinement step."""
+        # A chain coarser than the first one is not faster: splines would follow its errors.
+        step = 1.0 / 1.5 ** max(refinement - 1, 0)
+        # A curve that does not fit moves shares far: refinement steps must not share a window.
+        reach = 10.0 + 4.0 * max(refinement - 1, 0)
+        # Errors of many bases add up, though not all with the same sign.
+        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
+
+    def supports(self, scores: Scores | AttackCounts, model: CurveModel) -> str | None:
+        """Why the scores cannot be used; None if they can."""
+        return None
+
+    def estimate(
+        self,
+        scores: Scores | AttackCounts,
+        model: CurveModel,
+        *,
+        report: Say | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> CurvePosterior:
+        """Estimate the posterior with these settings; counts are read as one threshold per base."""
+        ranked = Scores.of_counts(scores) if isinstance(scores, AttackCounts) else scores
+        ranked.check()
+        start = time.perf_counter()
+        found, farthest = self._first(ranked, model, report)
+        tables = found.tables
+        for refinement in range(2, self.most_levels + 1):
+            if report is not None:
+                report(f"refinement step {refinement}")
+            tables = self._next(ranked, model, tables, refinement, farthest)
+            # Only laws of strengths that the previous step left.
+            region = region_of(found.solution, found.resolution)
+            solution = solve(model, tables, self.resolution(refinement, len(ranked), region))
+            after = self._posterior(ranked, model, tables, solution, refinement, np.inf, region)
+            error = _difference(found, after)
+            found = self._posterior(ranked, model, tables, solution, refinement, error, region)
+            if error <= self.tolerance:
+                break
+        seconds = time.perf_counter() - start
+        return _timed(found, seconds)
+
+    def estimate_quickly(self, scores: Scores, model: CurveModel) -> CurvePosterior:
+        """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
+        return self._first(scores, model, None, refinement=0)[0]
+
+    def _first(
+        self, scores: Scores, model: CurveModel, report: Say | None, refinement: int = 1
+    ) -> tuple[CurvePosterior, float]:
+        """The first refinement step, on a long enough axis, and the largest epsilon on it."""
+        farthest = min(float(model.epsilon.upper_quantile(TAIL)), LARGEST_EPSILON)
+        while True:
+            accuracy = self.accuracy(refinement, len(scores))
+            tables = make_tables(scores, model, farthest, accuracy, report)
+            solution = solve(model, tables, self.resolution(refinement, len(scores)))
+            if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
+                return self._posterior(
+                    scores, model, tables, solution, refinement, np.inf
+                ), farthest
+            farthest = min(LONGER * farthest, LARGEST_EPSILON)
+
+    def _next(
+        self,
+        scores: Scores,
+        model: CurveModel,
+        tables: tuple[Table, ...],
+        refinement: int,
+        farthest: float,
+    ) -> tuple[Table, ...]:
+        accuracy = self.accuracy(refinement, len(scores))
+        if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
+            return finer(scores, tables, accuracy)
+        return make_tables(scores, model, farthest, accuracy)
+
+    def _posterior(
+        self,
+        scores: Scores,
+        model: CurveModel,
+        tables: tuple[Table, ...],
+        solution: Solution,
+        refinement: int,
+        error: float,
+        region: Region = EVERYWHERE,
+    ) -> CurvePosterior:
+        return CurvePosterior(
+            scores=scores,
+            model=model,
+            provenance=Provenance(engine=ENGINE, settings=asdict(self), seconds=0.0),
+            engine=self,
+            solution=solution,
+            tables=tables,
+            accuracy=CurveAccuracy(
+                error=error, tolerance=self.tolerance, levels=refinement, region=region
+            ),
+        )
+
+
+def _timed(found: CurvePosterior, seconds: float) -> CurvePosterior:
+    known = found.provenance
+    object.__setattr__(
+        found,
+        "provenance",
+        Provenance(engine=known.engine, settings=known.settings, seconds=seconds),
+    )
+    return found
+
+
+def _difference(before: CurvePosterior, after: CurvePosterior) -> float:
+    """The difference between two refinement steps: of quantiles, or of their probabilities.
+
+    In gaps with little probability, as between two families, a small error moves a quantile far;
+    there an error of 0.005 in probability counts as 0.01.
+    """
+    old, new = (each.quantile("epsilon", PROBED) for each in (before, after))
+    apart = np.abs(old - new) / np.maximum(1.0, new)
+    reached = np.array([1 - after.probability_above("epsilon", value) for value in old.tolist()])
+    # A quantile at 0 is reached at once.
+    missed = np.where(old > 0, np.abs(reached - PROBED), np.inf)
+    return float(np.max(np.minimum(apart, 2 * missed)))
+
+
+def _at_the_end(solution: Solution) -> float:
+    """Probability of the largest leaks of any component."""
+    return float(
+        sum(
+            table[:, : max(1, table.shape[1] // 100)].sum()
+            for number, table in enumerate(solution.probability)
+            if solution.strands[solution.strand_of[number]].rows.start == 0
+        )
+    )

@@ -1,0 +1,184 @@
+"""Read posteriors of the whole-curve model from NetCDF files; `tree.py` defines the contents."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.engines.curve.engine import ENGINE, CurveSettings
+from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
+from epsilometer.engines.curve.solve import solve
+from epsilometer.engines.curve.tables import Table
+from epsilometer.engines.curve.tree import ARRIVALS, MODEL_NUMBERS
+from epsilometer.errors import InputError
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
+from epsilometer.model.mixtures import MIXINGS
+from epsilometer.model.priors import PRIORS
+from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.strengths import STRENGTHS
+from epsilometer.posteriors.provenance import Provenance
+from epsilometer.posteriors.updating import Batch
+
+KINDS: dict[str, Any] = {
+    "epsilon": PRIORS,
+    "families": FAMILY_KINDS | OLDER_FAMILY_NAMES,
+    "mixing": MIXINGS,
+    "strength": STRENGTHS,
+}
+"""Classes that a field of the model may have in a file."""
+
+LONGEST_FLAW, MOST_FLAWS = 1000, 20
+"""Characters of a sentence and sentences that are read of a file."""
+
+
+class Reader(Protocol):
+    """Access to an open file: plain numbers and text."""
+
+    arrays: dict[str, Any]
+
+    def text(self, name: str) -> str: ...
+    def json(self, name: str) -> Any: ...
+    def get(self, name: str, *, ndim: int) -> Any: ...
+    def floats(self, name: str, *, ndim: int) -> FloatArray: ...
+    def names(self, column: str) -> list[str]: ...
+
+
+def model_of_values(data: dict[str, Any]) -> CurveModel:
+    """The inverse of ``tree.model_values``; unknown values are refused."""
+    given: dict[str, Any] = {}
+    for part in fields(CurveModel):
+        if part.name == "reads_low" and part.name not in data:
+            continue
+        value = data[part.name]
+        if part.name == "families":
+            given[part.name] = tuple(_made(part.name, each) for each in value)
+        else:
+            given[part.name] = _made(part.name, value) if part.name in KINDS else value
+    return CurveModel(**given)
+
+
+def _made(field: str, data: dict[str, Any]) -> Any:
+    inner = dict(data)
+    name = inner.pop("name")
+    known = KINDS[field]
+    if name not in known:
+        raise InputError(f"expected one of {', '.join(known)}, got {name!r}.")
+    return known[name](**inner)
+
+
+def restore(reader: Reader) -> CurvePosterior:
+    """Restore the posterior from a file; it gives the same results as before."""
+    model = model_of_values(reader.json("model"))
+    accuracy = CurveAccuracy(**reader.json("accuracy"))
+    # Older files call the engine "profile".
+    provenance = replace(Provenance.from_json(reader.text("provenance")), engine=ENGINE)
+    known: dict[str, Any] = dict(provenance.settings)
+    settings = CurveSettings(tolerance=known["tolerance"], most_levels=known["most_levels"])
+    scores = _scores(reader).with_flaws(flaws_of(reader))
+    tables = tuple(
+        _table(reader, number, described, len(scores))
+        for number, described in enumerate(reader.json("tables"))
+    )
+    if not tables or not 1 <= accuracy.levels <= settings.most_levels:
+        raise InputError(
+            "expected tables of likelihoods, and refinement steps within the settings."
+        )
+    return CurvePosterior(
+        scores=scores,
+        model=model,
+        provenance=provenance,
+        engine=settings,
+        solution=solve(
+            model, tables, settings.resolution(accuracy.levels, len(scores), accuracy.region)
+        ),
+        tables=tables,
+        accuracy=accuracy,
+        history=tuple(Batch.from_dict(item) for item in reader.json("batches")),
+    )
+
+
+def flaws_of(reader: Reader) -> list[str]:
+    """What the file notes against its data: sentences, shortened, since files are untrusted."""
+    flaws = reader.json("flaws") if reader.text("flaws") else []
+    if not isinstance(flaws, list) or not all(isinstance(flaw, str) for flaw in flaws):
+        raise InputError("expected sentences as flaws.")
+    return [_files.printable(flaw)[:LONGEST_FLAW] for flaw in flaws[:MOST_FLAWS]]
+
+
+def _scores(reader: Reader) -> Scores:
+    value = reader.get("observed_data/score", ndim=1)
+    zeros, ones, size, grouped = (
+        reader.get(f"observed_data/{name}", ndim=1) for name in ("zeros", "ones", "size", "grouped")
+    )
+    names = reader.names("challenge_base")
+    sound = len(value) == len(zeros) == len(ones) == int(size.sum()) and (size > 0).all()
+    if not sound or len(size) != len(names) or (zeros + ones < 1).any() or (zeros < 0).any():
+        raise InputError("expected scores of every base in observed_data.")
+    ends = np.cumsum(size)[:-1]
+    parts = [np.split(column, ends) for column in (value, zeros, ones)]
+    bases = [
+        BaseScores(value=a, zeros=b, ones=c, grouped=bool(d), arrival=e)
+        for a, b, c, d, e in zip(*parts, grouped, _arrivals(reader, *parts[1:]), strict=True)
+    ]
+    flags = {
+        flag: bool(reader.get(f"observed_data/{flag}", ndim=0))
+        for flag in ("one_run", "dependent", "fair_coins")
+        if f"observed_data/{flag}" in reader.arrays
+    }
+    return Scores.of_bases(bases, names, models=_shared(reader, bases), **flags)
+
+
+def _shared(reader: Reader, bases: list[BaseScores]) -> list[tuple[IntArray, IntArray]] | None:
+    """The model of each score, if bases share models."""
+    names = [f"observed_data/{name}" for name in MODEL_NUMBERS]
+    if not all(name in reader.arrays for name in names):
+        return None
+    sides = []
+    for name, side in zip(names, ("trials_h0", "trials_h1"), strict=True):
+        numbers = reader.get(name, ndim=1)
+        sizes = [getattr(base, side) for base in bases]
+        if len(numbers) != sum(sizes) or numbers.dtype.kind not in "iu":
+            raise InputError(f"expected the number of every model in {name}.")
+        sides.append(np.split(numbers, np.cumsum(sizes)[:-1]))
+    return list(zip(*sides, strict=True))
+
+
+def _arrivals(
+    reader: Reader, zeros: list[IntArray], ones: list[IntArray]
+) -> list[tuple[IntArray, IntArray] | None]:
+    """The training order of the models of each base; None if the file does not record it."""
+    names = [f"observed_data/{name}" for name in ARRIVALS]
+    if not all(name in reader.arrays for name in names):
+        return [None] * len(zeros)
+    sides = []
+    for name, tallies in zip(names, (zeros, ones), strict=True):
+        places = reader.get(name, ndim=1)
+        sizes = [int(each.sum()) for each in tallies]
+        if len(places) != sum(sizes):
+            raise InputError(f"expected an index for every model in {name}.")
+        parts = np.split(places, np.cumsum(sizes)[:-1])
+        for part, tally in zip(parts, tallies, strict=True):
+            if (part < 0).any() or not np.array_equal(
+                np.bincount(part, minlength=len(tally)), tally
+            ):
+                raise InputError(f"expected the indices of the models' scores in {name}.")
+        sides.append(parts)
+    return list(zip(*sides, strict=True))
+
+
+def _table(reader: Reader, number: int, described: dict[str, Any], bases: int) -> Table:
+    leaks = reader.floats(f"grid/leaks_{number}", ndim=1)
+    logs = reader.floats(f"grid/logs_{number}", ndim=2)
+    if logs.shape != (bases, len(leaks)) or len(leaks) < 3 or np.any(np.diff(leaks) <= 0):
+        raise InputError(f"expected increasing leaks in leaks_{number}, and likelihoods at each.")
+    return Table(
+        family=_made("families", described["family"]),
+        rate=float(described["rate"]),
+        leaks=leaks,
+        logs=logs,
+    )

@@ -1,0 +1,501 @@
+"""The posterior of the whole trade-off curve, and its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer.engines.curve import base_leaks, drawing, tree
+from epsilometer.engines.curve.base_leaks import Part
+from epsilometer.engines.curve.mean_strength import drawn_means, mean_strength
+from epsilometer.engines.curve.solve import Resolution, Solution, solve
+from epsilometer.engines.curve.tables import Table
+from epsilometer.errors import InputError
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.mixtures import Curves
+from epsilometer.model.priors import Prior
+from epsilometer.model.scores import Scores
+from epsilometer.model.strengths import EVERYWHERE, Region
+from epsilometer.posteriors import trees
+from epsilometer.posteriors.marginal_queries import MarginalQueries
+from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
+from epsilometer.posteriors.provenance import Provenance
+from epsilometer.posteriors.tabulated import (
+    Tabulated,
+    edges_of,
+    middles,
+    mixed,
+    refined,
+    step_of,
+)
+from epsilometer.posteriors.updating import Batch, profile_batch
+
+if TYPE_CHECKING:
+    import xarray
+
+    from epsilometer.engines.curve.engine import CurveSettings
+
+PARAMETERS = ("epsilon", "shown", "strength")
+
+FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
+"""A coarser solution for single bases, used if the full one would take this many multiplications."""
+
+RARE = 1e-6
+"""Total probability of curves left out of bands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveAccuracy:
+    """The engine's error estimate.
+
+    ``error`` is the largest change of any checked quantile between the last two refinement steps,
+    relative for values above 1, or twice the change of the probability below it.  ``region`` contains
+    the laws of strengths summed over in the last step; ``levels`` is the number of steps.
+    """
+
+    error: float
+    tolerance: float
+    levels: int
+    region: Region = EVERYWHERE
+
+    def __post_init__(self) -> None:
+        ends = Region(*map(float, self.region))
+        if not (0 <= ends[0] < ends[1] <= 1 and 0 <= ends[2] < ends[3] <= 1):
+            raise InputError(f"expected a region of laws of strengths, got {self.region!r}.")
+        object.__setattr__(self, "region", ends)
+
+    @property
+    def met(self) -> bool:
+        """Whether the error estimate is within the tolerance."""
+        return self.error <= self.tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyShare:
+    """The probability of one family with a mixing rate and reading."""
+
+    family: str
+    mixing: float
+    reading: str
+    probability: float
+    prior: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
+    """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
+
+    Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
+    base that leaks most) and ``strength`` (mean of the law of strengths; 1: every attack was the best
+    possible).
+
+    Attributes
+    ----------
+    scores, model
+        The data and the model.
+    provenance, engine
+        How it was computed, and the settings, with which it can be estimated again.
+    solution, tables
+        Probabilities on the axis of leaks, and the likelihoods they were computed from.
+    accuracy
+        The engine's error estimate.
+    """
+
+    scores: Scores
+    model: CurveModel
+    provenance: Provenance
+    engine: Any = None  # CurveSettings, which imports this class
+    solution: Solution
+    tables: tuple[Table, ...]
+    accuracy: CurveAccuracy
+    history: tuple[Batch, ...] = ()
+
+    # --- interface of all posteriors ----------------------------------------------------------
+
+    @property
+    def log_evidence(self) -> float:
+        """Log probability of the order of scores, relative to labels in random order."""
+        return self.solution.log_evidence
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters that were estimated."""
+        fixed = self.model.strength.fixed_value is not None
+        return PARAMETERS[:-1] if fixed else PARAMETERS
+
+    @property
+    def data(self) -> Scores:
+        """The scores."""
+        return self.scores
+
+    @property
+    def accurate(self) -> bool:
+        """Whether the engine reached the requested accuracy."""
+        return self.accuracy.met
+
+    @property
+    def resolution(self) -> Resolution:
+        """The resolution of its solution."""
+        found: Resolution = self.engine.resolution(
+            self.accuracy.levels, len(self.scores), self.accuracy.region
+        )
+        return found
+
+    @property
+    def engine_description(self) -> str:
+        """The engine and its accuracy, as text."""
+        met = "met" if self.accuracy.met else "NOT MET"
+        return (
+            f"whole curve, exact sums; estimated error {self.accuracy.error:.1e}, tolerance "
+            f"{self.accuracy.tolerance:.0e} {met}"
+        )
+
+    @property
+    def quality(self) -> dict[str, object]:
+        """The figures behind ``accurate``, for JSON."""
+        accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
+        del accuracy["region"]
+        return {"accuracy": accuracy, "log_evidence": self.log_evidence}
+
+    def prior_probability_above(self, epsilon: float) -> float:
+        """The prior probability P(epsilon > value)."""
+        return self.model.prior_probability_above(epsilon)
+
+    def marginal(self, parameter: str) -> Marginal:
+        if parameter == "epsilon":
+            return self._epsilon
+        if parameter == "shown":
+            return self.shown
+        if parameter == "strength":
+            return self._strength
+        known = ", ".join(PARAMETERS)
+        raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
+
+    def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
+        """Joint draws of all estimated parameters."""
+        found = self.draw_bases(size, rng=rng)
+        return {name: found[name] for name in self.parameters}
+
+    def draw_bases(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
+        """Joint draws, with ``leak``, the epsilon of each base, of shape (draws, bases)."""
+        size = _validate.whole_number("size", size)
+        drawn = drawing.draw_leaks(self.solution, size, rng=rng)
+        epsilon = np.zeros(size)
+        leak = np.zeros(drawn.base_leak.shape)
+        for number in np.unique(drawn.component[drawn.component >= 0]).tolist():
+            rows = drawn.component == number
+            curves = self.solution.components[number].curves
+            epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
+            leak[rows] = curves.epsilon(drawn.base_leak[rows], self.model.delta)
+        strength = drawn_means(self.solution, self.accuracy.region, drawn.law, rng=rng)
+        return {
+            "epsilon": epsilon,
+            "shown": leak.max(axis=1),
+            "strength": strength,
+            "leak": leak,
+            "family": drawn.component.astype(float),
+        }
+
+    def to_datatree(self) -> xarray.DataTree:
+        """The posterior as a tree for ArviZ and xarray: groups posterior, observed_data and more."""
+        return tree.to_datatree(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to a NetCDF file; :func:`epsilometer.load` restores it."""
+        trees.write(self.to_datatree(), path)
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """The effect of each batch of scores, in order; one batch unless there were updates."""
+        return self.history or (profile_batch(None, self, rows=len(self.scores), label="batch 1"),)
+
+    def with_batches(self, batches: tuple[Batch, ...]) -> Self:
+        """The same posterior with a different history of batches."""
+        return replace(self, history=tuple(batches))
+
+    def update(
+        self,
+        new_scores: Scores,
+        *,
+        label: str | None = None,
+        engine: CurveSettings | None = None,
+        on_message: Say | None = None,
+    ) -> CurvePosterior:
+        """The posterior given these scores and new ones, equal to estimating from all of them.
+
+        New scores of an existing base are treated as more models of it.
+        """
+        if not isinstance(new_scores, Scores):
+            raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
+        settings = engine or self.engine
+        after: CurvePosterior = settings.estimate(
+            self.scores.joined(new_scores), self.model, report=on_message
+        )
+        label = f"batch {len(self.batches) + 1}" if label is None else label
+        new = profile_batch(self, after, rows=len(new_scores), label=label)
+        return after.with_batches((*self.batches, new))
+
+    # --- families and strengths ---------------------------------------------------------------
+
+    @cached_property
+    def families(self) -> tuple[FamilyShare, ...]:
+        """Every family, mixing rate and reading with its probability, the likeliest first."""
+        found = {
+            (
+                component.curves.family.name,
+                component.curves.rate,
+                str(component.curves.reading),
+            ): 0.0
+            for component in self.model.components
+        }
+        for component, weight in zip(
+            self.solution.components, self.solution.weights.tolist(), strict=True
+        ):
+            curves = component.curves
+            found[curves.family.name, curves.rate, str(curves.reading)] = weight
+        nothing = float(self.model.no_leak or 0.0)
+        rows = [
+            FamilyShare(
+                family=component.curves.family.name,
+                mixing=component.curves.rate,
+                reading=str(component.curves.reading) if component.curves.mixed else "none",
+                probability=found[
+                    component.curves.family.name,
+                    component.curves.rate,
+                    str(component.curves.reading),
+                ],
+                prior=(1 - nothing) * component.probability,
+            )
+            for component in self.model.components
+        ]
+        if nothing:
+            rows.append(
+                FamilyShare(
+                    family="no leak",
+                    mixing=1.0,
+                    reading="none",
+                    probability=self.solution.no_leak,
+                    prior=nothing,
+                )
+            )
+        return tuple(sorted(rows, key=lambda row: -row.probability))
+
+    def family_probability(self, name: str) -> float:
+        """Probability of a family, over all mixing rates."""
+        return sum(row.probability for row in self.families if row.family == name)
+
+    @property
+    def full_strength_probability(self) -> float:
+        """Probability that every attack was the best possible; 1 or 0 if the strength is fixed."""
+        if self.model.strength.fixed_value is not None:
+            return float(self.model.strength.fixed_value == 1)
+        return float(self.solution.law_weights[0])
+
+    @cached_property
+    def _strength(self) -> Tabulated | PointMass:
+        fixed = self.model.strength.fixed_value
+        if fixed is not None:
+            return PointMass(value=fixed)
+        return mean_strength(self.solution, self.accuracy.region)
+
+    # --- epsilon --------------------------------------------------------------------------------
+
+    @cached_property
+    def _algorithm(self) -> list[tuple[Curves, FloatArray, FloatArray]]:
+        """For each component: edges of fine cells of the leak, largest first, and probabilities."""
+        found = []
+        for number, component in enumerate(self.solution.components):
+            mass = self.solution.probability[number].sum(axis=0)
+            if mass.sum() > 1e-10:
+                edges, fine = refined(self.solution.rows_of(number), mass, self.solution.step)
+                found.append((component.curves, edges, fine))
+        return found
+
+    def _of_leaks(self, value: Callable[[Curves, FloatArray], FloatArray]) -> Tabulated:
+        """Distribution of a quantity that increases with the algorithm's leak."""
+        parts = [
+            (value(curves, edges)[::-1], mass[::-1]) for curves, edges, mass in self._algorithm
+        ]
+        return mixed(_whole(parts, self.solution.no_leak), self.solution.no_leak)
+
+    @cached_property
+    def _epsilon(self) -> Tabulated:
+        return self.epsilon_at(self.model.delta)
+
+    def epsilon_at(self, delta: float) -> Tabulated:
+        """The distribution of epsilon at another delta, from the same curves."""
+        delta = _validate.delta(delta)
+        return self._of_leaks(lambda curves, leaks: curves.epsilon(leaks, delta))
+
+    def delta_at(self, epsilon: float) -> Tabulated:
+        """The distribution of the least delta at which the algorithm is (epsilon, delta)-DP."""
+        epsilon = _validate.non_negative("epsilon", epsilon)
+        return self._of_leaks(lambda curves, leaks: curves.delta(leaks, epsilon))
+
+    @cached_property
+    def leaks(self) -> tuple[Tabulated, ...]:
+        """The distribution of each base's own epsilon, in the order of the scores."""
+        parts = self._base_parts
+        return tuple(self._tabulated(parts, base) for base in range(len(self.scores)))
+
+    @cached_property
+    def _for_bases(self) -> Solution:
+        """The solution for single bases: coarser if the full one would take long."""
+        return (
+            self.solution
+            if _work(self.solution) < MOST_WORK
+            else solve(self.model, self.tables, FOR_BASES._replace(region=self.accuracy.region))
+        )
+
+    @cached_property
+    def _base_parts(self) -> list[Part]:
+        return base_leaks.leaks_of_bases(self._for_bases)
+
+    @cached_property
+    def shown(self) -> Tabulated:
+        """The distribution of the worst base's epsilon: what these attacks have shown."""
+        return self._tabulated(base_leaks.leaks_of_worst(self._for_bases), 0)
+
+    def _tabulated(self, parts: list[Part], column: int) -> Tabulated:
+        found = []
+        for part in parts:
+            mass = part.mass[:, column]
+            if mass.sum() > 1e-10:
+                edges, fine = refined(part.leaks, mass, step_of(part.leaks))
+                curves = self._for_bases.components[part.component].curves
+                found.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
+        return mixed(_whole(found, self._for_bases.no_leak), self._for_bases.no_leak)
+
+    # --- the curve ------------------------------------------------------------------------------
+
+    def trade_off(
+        self, false_positive_rate: ArrayLike, probability: ArrayLike, *, base: int | None = None
+    ) -> FloatArray:
+        """Quantiles of f, the least false-negative rate, at false-positive rates in [0, 1].
+
+        Of the algorithm, or of one base as seen by attacks; shape (probabilities, rates).
+        """
+        rates = np.atleast_1d(np.asarray(false_positive_rate, dtype=float))
+        if not np.all((rates >= 0) & (rates <= 1)):
+            raise InputError("expected false-positive rates in [0, 1].")
+        if base is not None and base not in range(len(self.scores)):
+            raise InputError(
+                f"expected the number of a base, 0 to {len(self.scores) - 1}, got base={base!r}."
+            )
+        wanted = np.atleast_1d(check_probability(probability))
+        parts = []
+        for curves, edges, mass in self._seen(base):
+            seen = curves if base is not None or curves.subsampled else Curves(family=curves.family)
+            # The gain over chance increases with the leak, and is 0 without one.
+            gain = seen.seen_true_positives(rates, edges) - rates[:, None]
+            rising = np.maximum.accumulate(np.maximum(gain[:, ::-1], 0.0), axis=1)
+            parts.append((rising, mass[::-1]))
+        nothing = self.solution.no_leak
+        found = [
+            mixed(_whole([(each[row], mass) for each, mass in parts], nothing), nothing)
+            for row in range(len(rates))
+        ]
+        gains = np.stack([each.quantile(1 - wanted) for each in found], axis=1)
+        return np.maximum(1 - rates - gains, 0.0)
+
+    def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
+        """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
+        if base is None:
+            return [
+                (component.curves, self.solution.edges_of(number), mass.sum(axis=0))
+                for number, (component, mass) in enumerate(
+                    zip(self.solution.components, self.solution.probability, strict=True)
+                )
+                if mass.sum() > RARE
+            ]
+        return [
+            (
+                self._for_bases.components[part.component].curves,
+                edges_of(part.leaks),
+                part.mass[:, base],
+            )
+            for part in self._base_parts
+            if part.mass[:, base].sum() > RARE
+        ]
+
+    @cached_property
+    def finest_rate(self) -> float:
+        """The smallest false-positive or false-negative rate that any base could show: 1 / N."""
+        return float(1 / max(self.scores.trials_h0.max(), self.scores.trials_h1.max()))
+
+    @cached_property
+    def extrapolated_below_delta(self) -> float:
+        """The delta below which epsilon depends on rates smaller than any base could show.
+
+        Epsilon at delta is the slope of the trade-off function where a line touches it.  If that is at
+        a false-positive rate below 1 / N, N the models of the largest base, the curve there is
+        extrapolated by its family.  The median over all curves and leaks; 0 if nothing is.
+        """
+        return self.delta_at_rate(self.finest_rate)
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether epsilon at the model's delta depends on rates smaller than any base could show."""
+        return self.model.delta < self.extrapolated_below_delta
+
+    def delta_at_rate(self, rate: float) -> float:
+        """Median delta below which epsilon depends on rates below ``rate``."""
+        values, masses = [np.zeros(1)], [np.array([self.solution.no_leak])]
+        for curves, edges, mass in self._seen(None):
+            values.append(curves.delta_at_rate(middles(edges), rate))
+            masses.append(mass)
+        together = np.concatenate(values), np.concatenate(masses), np.array([0.5])
+        return float(_weighted_quantiles(*together)[0])
+
+    def with_prior(self, prior: Prior) -> CurvePosterior:
+        """The same likelihoods under another prior of epsilon, at the last step's resolution."""
+        model = replace(self.model, epsilon=prior)
+        solution = solve(model, self.tables, self.resolution, known=self.solution)
+        return replace(self, model=model, history=(), solution=solution)
+
+    def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
+        """Curves with leaks, and all their probabilities concatenated; no leak comes last."""
+        kept = [part for part in self._algorithm if part[2].sum() > RARE]
+        curves = [(each, middles(edges)) for each, edges, _ in kept]
+        weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
+        return curves, weight / weight.sum()
+
+
+def _work(solution: Solution) -> float:
+    """Number of multiplications for the leaks of single bases."""
+    found = 0.0
+    for number, table in enumerate(solution.probability):
+        strand = solution.strands[solution.strand_of[number]]
+        laws = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE).sum())
+        columns = strand.columns.stop - strand.columns.start
+        found += laws * table.shape[1] * columns * strand.likelihood.shape[1]
+    return found
+
+
+def _whole(
+    parts: list[tuple[FloatArray, FloatArray]], at_zero: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Rescale parts, from which negligible ones were dropped, to the probability that is not at 0."""
+    total = sum(float(mass.sum()) for _, mass in parts)
+    return [(edges, mass * ((1 - at_zero) / total)) for edges, mass in parts] if total else parts
+
+
+def _weighted_quantiles(values: FloatArray, weight: FloatArray, wanted: FloatArray) -> FloatArray:
+    order = np.argsort(values)
+    running = np.cumsum(weight[order])
+    middle = (running - weight[order] / 2) / running[-1]
+    return np.interp(wanted, middle, values[order])
+
+
+def interval_of(distribution: Tabulated, level: float) -> FloatPair:
+    """Ends of the central interval."""
+    low, high = distribution.quantile([0.5 - level / 2, 0.5 + level / 2])
+    return low, high

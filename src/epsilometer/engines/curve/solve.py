@@ -1,0 +1,366 @@
+"""From tables of likelihoods to probabilities of families, laws of strengths and leaks, by summation.
+
+The axis is the logarithm of the algorithm's leak, in even steps.  For every component (a family with a
+mixing rate and its reading) and every law of strengths, the likelihoods of all bases are averaged over
+their strengths and multiplied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.engines.curve.strength_rows import averaging_rows, cell_means, log_products
+from epsilometer.engines.curve.tables import Table
+from epsilometer.errors import ContradictionError
+from epsilometer.model.curve_model import Component, CurveModel
+from epsilometer.model.priors import Prior
+from epsilometer.model.strengths import EVERYWHERE, Laws, Region
+
+SMALLEST = 1e-4
+"""The smallest leak, in units of the largest: smaller ones are indistinguishable from none."""
+
+NEGLIGIBLE = 30.0
+"""Nats below the best beyond which nothing is computed."""
+
+WIDEST_STEP = 0.2
+"""Larger standard deviations are replaced by this one, so that axes are never coarse."""
+
+
+class Resolution(NamedTuple):
+    """Step of log leak, in standard deviations of the sharpest likelihood, and laws of strengths.
+
+    The laws are Beta laws, a grid of means and concentrations in a region that contains all that have
+    probability.
+    """
+
+    steps: float
+    means: int
+    concentrations: int
+    region: Region = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Strand:
+    """One table on the axis: leaks, largest first, and likelihoods of bases relative to their best.
+
+    ``rows`` are the leaks of the algorithm that may have probability, ``columns`` those of a base.
+    ``alike`` is the log likelihood of all bases if they have the same leak.
+    """
+
+    table: Table
+    leaks: FloatArray
+    alike: FloatArray
+    likelihood: FloatArray
+    log_top: float
+    rows: slice
+    columns: slice
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """Probabilities of everything on the axis.
+
+    Attributes
+    ----------
+    strands
+        One for each remaining family and rate.
+    components, strand_of
+        The remaining components of the model, and the strand of each.
+    laws
+        Laws of strengths.
+    log_likelihood
+        For each strand: log likelihood of all bases at (law, row), which other priors share.
+    probability
+        For each component: probability of (law, row of its strand).
+    no_leak
+        Probability that nothing leaks at all; with ``probability`` it sums to one.
+    log_evidence
+        Log probability of the order of scores, relative to labels in random order.
+    step
+        Step of the log leak.
+    """
+
+    model: CurveModel
+    strands: tuple[Strand, ...]
+    components: tuple[Component, ...]
+    strand_of: tuple[int, ...]
+    laws: Laws
+    log_likelihood: tuple[FloatArray, ...]
+    probability: tuple[FloatArray, ...]
+    no_leak: float
+    log_evidence: float
+    step: float
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Posterior probability of each component."""
+        return np.array([each.sum() for each in self.probability])
+
+    @cached_property
+    def law_weights(self) -> FloatArray:
+        """Posterior probability of each law of strengths; without any leak, the prior probability."""
+        found = np.sum([each.sum(axis=1) for each in self.probability], axis=0)
+        return np.asarray(found + self.no_leak * self.laws.weights)
+
+    def rows_of(self, component: int) -> FloatArray:
+        """Leaks of the algorithm at which a component has probability, largest first."""
+        strand = self.strands[self.strand_of[component]]
+        return strand.leaks[strand.rows]
+
+    def edges_of(self, component: int) -> FloatArray:
+        """Edges of the cells around these leaks, largest first; one more."""
+        leaks = self.rows_of(component)
+        half = np.exp(self.step / 2)
+        return np.append(leaks * half, leaks[-1] / half)
+
+    def averages(self, strand: Strand, law: int) -> FloatArray:
+        """Likelihood of each base at each row, averaged over its strength; shape (rows, bases)."""
+        return _averages(strand, self.laws, law, self.step)
+
+    def strength_rows(self, strand: Strand, law: int) -> FloatArray:
+        """Weights of a base's leaks (columns) at each leak of the algorithm (rows)."""
+        return _strength_rows(strand, self.laws, law, self.step)
+
+
+def solve(
+    model: CurveModel,
+    tables: tuple[Table, ...],
+    resolution: Resolution,
+    prior: Prior | None = None,
+    known: Solution | None = None,
+) -> Solution:
+    """Compute all probabilities; ``prior`` replaces the model's prior of epsilon.
+
+    ``known`` is a solution with the same strength distributions, for another prior or for more tables:
+    its likelihoods are reused where they are on a fine enough axis.
+    """
+    epsilon_prior = prior or model.epsilon
+    laws = model.strength.laws(resolution.means, resolution.concentrations, resolution.region)
+    fixed = model.strength.fixed_value or 1.0
+    step = min(_sharpest(tables), WIDEST_STEP) * resolution.steps
+    if known is not None and (known.step > step or not _same_laws(known.laws, laws)):
+        known = None
+    step = step if known is None else known.step
+    keys = [(table.family.name, table.rate) for table in tables]
+    left = [
+        (component, keys.index(key))
+        for component in model.components
+        if (key := (component.curves.family.name, component.curves.rate)) in keys
+    ]
+    priors = [
+        _log_prior(component, _axis(tables[number], step), step, model.delta, epsilon_prior)
+        for component, number in left
+    ]
+    strands = _strands(tables, [number for _, number in left], priors, step, fixed)
+    log_likelihood = _log_products(strands, laws, step, known)
+    with np.errstate(divide="ignore"):
+        log_laws = np.log(laws.weights)[:, None]
+    logs = [
+        log_likelihood[number] + log_laws + prior[strands[number].rows]
+        for (_, number), prior in zip(left, priors, strict=True)
+    ]
+    nothing = float(model.no_leak or 0.0)
+    leaking = float(logsumexp([logsumexp(each) for each in logs])) + float(np.log1p(-nothing))
+    total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
+    if not np.isfinite(total):
+        raise ContradictionError("no curve of the model can generate scores in this order.")
+    return Solution(
+        model=model,
+        strands=strands,
+        components=tuple(component for component, _ in left),
+        strand_of=tuple(number for _, number in left),
+        laws=laws,
+        log_likelihood=tuple(log_likelihood),
+        probability=tuple((1 - nothing) * np.exp(each - total) for each in logs),
+        no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
+        log_evidence=total,
+        step=step,
+    )
+
+
+def _axis(table: Table, step: float) -> FloatArray:
+    count = int(np.ceil(-np.log(SMALLEST) / step)) + 1
+    return np.asarray(table.leaks[-1] * np.exp(-step * np.arange(count)))
+
+
+def _sharpest(tables: tuple[Table, ...]) -> float:
+    """Smallest standard deviation of log leak, if all bases have the same leak, among likely tables."""
+    found, best = 1.0, -np.inf
+    for table in tables:
+        axis = _axis(table, 0.004)
+        # If the likelihood is sharper than this axis, use a finer one around its maximum.
+        for _ in range(4):
+            logs = table.at(axis).sum(axis=0)
+            weights = np.exp(logs - logs.max())
+            weights /= weights.sum()
+            middle = float(weights @ np.log(axis))
+            width = float(np.sqrt(weights @ (np.log(axis) - middle) ** 2))
+            spacing = abs(float(np.log(axis[1] / axis[0])))
+            if width > 2 * spacing:
+                break
+            around = axis[int(np.argmax(logs))]
+            axis = around * np.exp(np.linspace(6, -6, 601) * max(spacing, width))
+            axis = axis[axis <= table.leaks[-1]]
+        if logs.max() > best - NEGLIGIBLE:
+            found = min(found, width) if logs.max() < best + NEGLIGIBLE else width
+        best = max(best, float(logs.max()))
+    return max(found, 1e-5)
+
+
+def _log_prior(
+    component: Component, leaks: FloatArray, step: float, delta: float, prior: Prior
+) -> FloatArray:
+    """Log prior probability of the cell around each leak, including that of the component."""
+    half = np.exp(step / 2)
+    curves = component.curves
+    edges = curves.epsilon(np.append(leaks * half, leaks[-1] / half), delta)
+    epsilon = curves.epsilon(leaks, delta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = prior.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
+    found = np.where(np.isfinite(found), found, -np.inf)
+    return np.asarray(found + np.log(component.probability))
+
+
+def _strands(
+    tables: tuple[Table, ...],
+    numbers: list[int],
+    priors: list[FloatArray],
+    step: float,
+    fixed: float,
+) -> tuple[Strand, ...]:
+    """Likelihoods on the axis, and the leaks that may matter under any law."""
+    drafts, best = [], -np.inf
+    for number, table in enumerate(tables):
+        leaks = _axis(table, step)
+        logs = table.at(fixed * leaks)
+        # Under any law, the likelihood of a base is at most its maximum up to the algorithm's leak.
+        most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
+        prior = np.max([p for p, own in zip(priors, numbers, strict=True) if own == number], axis=0)
+        drafts.append((leaks, logs, most + prior))
+        best = max(best, float((logs.sum(axis=0) + prior).max()))
+    found = []
+    for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
+        kept = np.flatnonzero(most > best - NEGLIGIBLE)
+        rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
+        # The maximum over leaks that some law can reach.
+        top = logs[:, rows.start :].max(axis=1, keepdims=True)
+        near = np.flatnonzero((logs > top - NEGLIGIBLE).any(axis=0))
+        columns = slice(int(near[0]), int(near[-1]) + 1)
+        found.append(
+            Strand(
+                table=table,
+                leaks=leaks,
+                alike=logs.sum(axis=0),
+                likelihood=np.exp(np.minimum(logs - top, 0.0)).T,
+                log_top=float(top.sum()),
+                rows=rows,
+                columns=columns,
+            )
+        )
+    return tuple(found)
+
+
+def _strength_rows(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
+    means = cell_means(
+        float(laws.means[law]), float(laws.concentrations[law]), step, len(strand.leaks)
+    )
+    return averaging_rows(means, strand.rows, strand.columns)
+
+
+def _averages(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
+    if np.isinf(laws.concentrations[law]):
+        return strand.likelihood[strand.rows]
+    return _strength_rows(strand, laws, law, step) @ strand.likelihood[strand.columns]
+
+
+def _same_laws(one: Laws, other: Laws) -> bool:
+    return np.array_equal(one.means, other.means) and np.array_equal(
+        one.concentrations, other.concentrations
+    )
+
+
+def _log_products(
+    strands: tuple[Strand, ...], laws: Laws, step: float, known: Solution | None
+) -> list[FloatArray]:
+    """Log likelihood of all bases together, for each strand (law, row)."""
+    found = [
+        np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
+    ]
+    by_range: dict[tuple[int, ...], list[int]] = {}
+    for number, strand in enumerate(strands):
+        for start, stop in _unknown_rows(strand, known, found[number]):
+            ends = (start, stop, strand.columns.start, strand.columns.stop)
+            by_range.setdefault(ends, []).append(number)
+    bases = strands[0].likelihood.shape[1]
+    for (start, stop, *_), numbers in by_range.items():
+        # Strands on the same part of the axis share the averages over strengths.
+        first = replace(strands[numbers[0]], rows=slice(start, stop))
+        together = np.concatenate(
+            [strands[number].likelihood[first.columns] for number in numbers], axis=1
+        )
+        for law in range(len(laws.weights)):
+            own = [found[n][law, start - strands[n].rows.start :][: stop - start] for n in numbers]
+            if np.isinf(laws.concentrations[law]):
+                # Bases may contradict each other so strongly that products underflow.
+                for target, number in zip(own, numbers, strict=True):
+                    target[:] = strands[number].alike[first.rows]
+                continue
+            logs = log_products(_strength_rows(first, laws, law, step) @ together, bases)
+            for place, (target, number) in enumerate(zip(own, numbers, strict=True)):
+                target[:] = logs[:, place] + strands[number].log_top
+    return found
+
+
+def _unknown_rows(
+    strand: Strand, known: Solution | None, found: FloatArray
+) -> list[tuple[int, int]]:
+    """Fill in the known rows of a strand; return the ends of the ranges that are missing."""
+    start, stop = strand.rows.start, strand.rows.stop
+    for number, other in enumerate(() if known is None else known.strands):
+        low, high = max(start, other.rows.start), min(stop, other.rows.stop)
+        if known is not None and other.table is strand.table and low < high:
+            shift = other.rows.start
+            found[:, low - start : high - start] = known.log_likelihood[number][
+                :, low - shift : high - shift
+            ]
+            return [(a, b) for a, b in ((start, low), (high, stop)) if a < b]
+    return [(start, stop)]
+
+
+def region_of(solution: Solution, resolution: Resolution) -> Region:
+    """The laws with probability, and their neighbours: many bases leave few of them."""
+    own = np.isfinite(solution.laws.concentrations)
+    if not own.any():
+        return resolution.region
+    table = np.sum([each.sum(axis=1) for each in solution.probability], axis=0)[own]
+    table = table.reshape(resolution.means, resolution.concentrations)
+    if not table.sum() > 0:
+        return resolution.region
+    old, ends = resolution.region, []
+    pairs = (old[:2], old[2:])
+    for axis, (first, last) in enumerate(pairs):
+        share = table.sum(axis=1 - axis)
+        x = (np.polynomial.legendre.leggauss(len(share))[0] + 1) / 2
+        kept = np.flatnonzero(share > 1e-6 * share.max())
+        # Extend to the next law on either side, which no longer matters.
+        low = x[kept[0] - 1] if kept[0] > 0 else 0.0
+        high = x[kept[-1] + 1] if kept[-1] + 1 < len(x) else 1.0
+        ends += [float(first + (last - first) * low), float(first + (last - first) * high)]
+    return Region(*ends)
+
+
+def cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Component, law and row of every cell with probability, and that probability."""
+    columns: list[tuple[IntArray, ...]] = []
+    for number, table in enumerate(solution.probability):
+        law, row = np.nonzero(table > 1e-14)
+        columns.append((np.full(len(law), number), law, row))
+    component, law, row = (np.concatenate(each) for each in zip(*columns, strict=True))
+    mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
+    return component, law, row, mass

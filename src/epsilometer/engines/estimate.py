@@ -1,0 +1,124 @@
+"""The main function: estimate a posterior from counts or scores and a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from epsilometer._arrays import Say
+from epsilometer._progress import OnProgress, progress_of
+from epsilometer.engines.curve.engine import CurveSettings
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.exact.engine import ExactSettings
+from epsilometer.engines.exact.posterior import GridPosterior
+from epsilometer.errors import InputError
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.scores import Scores
+
+if TYPE_CHECKING:
+    from epsilometer.engines.mcmc.driver import McmcSettings
+    from epsilometer.engines.mcmc.posterior import SamplePosterior
+
+ENGINES: dict[type, Any] = {CountModel: ExactSettings, CurveModel: CurveSettings}
+"""Default engine of each model."""
+
+READS: dict[type, tuple[type, ...]] = {
+    CountModel: (AttackCounts,),
+    CurveModel: (Scores, AttackCounts),
+}
+"""Input types of each model."""
+
+
+@overload
+def estimate(
+    counts: AttackCounts,
+    model: CountModel,
+    engine: ExactSettings | None = None,
+    *,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
+) -> GridPosterior: ...
+
+
+@overload
+def estimate(
+    counts: AttackCounts,
+    model: CountModel,
+    engine: McmcSettings,
+    *,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
+) -> SamplePosterior: ...
+
+
+@overload
+def estimate(
+    counts: Scores | AttackCounts,
+    model: CurveModel,
+    engine: CurveSettings | None = None,
+    *,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
+) -> CurvePosterior: ...
+
+
+def estimate(
+    counts: AttackCounts | Scores,
+    model: CountModel | CurveModel,
+    engine: ExactSettings | McmcSettings | CurveSettings | None = None,
+    *,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
+) -> GridPosterior | SamplePosterior | CurvePosterior:
+    """Estimate epsilon, the strength of the attacks and the model's other parameters.
+
+    Parameters
+    ----------
+    counts
+        Error counts, one entry per challenge base, or :class:`Scores` of all models for a
+        :class:`CurveModel`, which also accepts counts, as one threshold per base.
+    model
+        The assumptions: an :class:`CountModel`, or a :class:`CurveModel` of the whole curve.
+    engine
+        ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``CurveSettings(...)`` for
+        a profile model.  Default: the model's exact engine.
+    on_progress
+        None shows a progress bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A
+        function is called with the number of iterations done and the total; MCMC only.
+    on_message
+        Called with a line of text from time to time, for a progress display.
+
+    Returns
+    -------
+    Posterior
+        Check ``posterior.trustworthy`` before you quote it.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[200], trials_h0=500, false_negatives=[200], trials_h1=500
+    ... )
+    >>> posterior = estimate(counts, CountModel(delta=0.01))
+    >>> posterior.trustworthy
+    True
+    """
+    default = ENGINES.get(type(model))
+    if default is None:
+        raise InputError(f"expected CountModel or CurveModel, got model={model!r}.")
+    if not isinstance(counts, READS[type(model)]):
+        raise InputError(
+            f"expected {' or '.join(each.__name__ for each in READS[type(model)])} for "
+            f"{type(model).__name__}, got {type(counts).__name__}."
+        )
+    chosen: Any = default() if engine is None else engine
+    if not hasattr(chosen, "estimate"):
+        raise InputError(f"expected settings of an engine, got engine={engine!r}.")
+    if isinstance(chosen, CurveSettings) != (default is CurveSettings):
+        raise InputError(f"{type(chosen).__name__} cannot be used with {type(model).__name__}.")
+    with progress_of(on_progress, on_message, state=_iterations) as (progress, report):
+        return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
+
+
+def _iterations(done: int, total: int) -> tuple[str, int, int]:
+    return f"{done:,} of {total:,} iterations", done, total

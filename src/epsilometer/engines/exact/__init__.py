@@ -1,0 +1,1 @@
+"""The exact engine of the count model: likelihood surface and integrator."""

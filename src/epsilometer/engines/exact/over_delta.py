@@ -1,0 +1,287 @@
+"""The posterior of epsilon as a function of delta: a separate model per delta, solved in one pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
+from epsilometer._display import Plotted
+from epsilometer.engines.exact.delta_sweep import SweepPoint, sweep
+from epsilometer.engines.exact.engine import ExactSettings
+from epsilometer.engines.exact.panels import PanelDensity
+from epsilometer.errors import InputError
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.deltas import checked_deltas
+from epsilometer.posteriors.marginals import check_probability
+from epsilometer.posteriors.posterior import Engine
+from epsilometer.posteriors.provenance import Provenance
+
+WATCHED = (0.05, 0.5, 0.95)
+"""Quantiles checked by :attr:`DeltaCurve.rises`."""
+
+POINTWISE = (
+    "Each delta has its own model and posterior. The band contains epsilon with its probability at "
+    "each delta separately; it is not a joint band for the whole curve."
+)
+
+WHY_IT_RISES = (
+    "The true epsilon cannot rise with delta, but its estimate may, because each delta is estimated "
+    "separately; an upper bound from a smaller delta still holds at a larger one. It happens after "
+    "weak attacks, for two reasons. First, error rates that delta alone allows say little about "
+    "epsilon: the larger delta is, the weaker the attacks seem, and the more epsilon returns to its "
+    "prior. Second, error rates are assumed to be anywhere in the region of (epsilon, delta), which is "
+    "a band of even width where epsilon is below delta and narrows towards rates of 0 and 1 where it "
+    "is above: nearly uninformative attacks that all aim at one rate favour the latter if that rate "
+    "is about one half and the former if it is low, so epsilon follows delta."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rise:
+    """A quantile of epsilon that is higher at a delta than at a smaller one, beyond the tolerance.
+
+    Attributes
+    ----------
+    probability
+        Which quantile.
+    lowest_at, lowest, highest_at, highest
+        The delta up to which it fell, and the larger delta at which it is highest above that; its
+        value at each.
+    """
+
+    probability: float
+    lowest_at: float
+    lowest: float
+    highest_at: float
+    highest: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeltaCurve(Plotted, view="curves.PUBLISHED"):
+    """The posterior of epsilon at each of several deltas.
+
+    Each delta has its own model and posterior: intervals hold at each delta separately, and there is no
+    joint distribution of the whole curve.
+
+    Attributes
+    ----------
+    counts, model
+        The data and the model; the model's own delta is not used.
+    points
+        Delta, density and error estimate, in order of increasing delta.
+    tolerance, provenance
+        The requested accuracy of quantiles and mean, relative above 1; how it was computed.
+    """
+
+    counts: AttackCounts
+    model: CountModel
+    points: tuple[SweepPoint, ...]
+    tolerance: float
+    provenance: Provenance
+
+    def __len__(self) -> int:
+        """The number of deltas."""
+        return len(self.points)
+
+    @property
+    def deltas(self) -> FloatArray:
+        """The deltas, increasing."""
+        return np.array([point.delta for point in self.points])
+
+    @property
+    def errors(self) -> FloatArray:
+        """Error estimate at each delta, in the units of the tolerance."""
+        return np.array([point.error for point in self.points])
+
+    @property
+    def solved(self) -> BoolArray:
+        """Whether each delta was solved directly; the others are interpolated between these."""
+        return np.array([point.solved for point in self.points])
+
+    @property
+    def met(self) -> BoolArray:
+        """Whether the tolerance was met, at each delta."""
+        return np.asarray(self.errors <= self.tolerance)
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the tolerance was met at every delta."""
+        return bool(self.met.all())
+
+    def at(self, delta: float) -> PanelDensity:
+        """The density of epsilon at one of the deltas."""
+        for point in self.points:
+            if point.delta == delta:
+                return point.density
+        raise InputError(f"expected one of the curve's deltas, got delta={delta!r}.")
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        """Quantiles of epsilon: the shape of ``probability`` plus a last axis of deltas."""
+        target = check_probability(probability)
+        found = [point.density.quantile(target) for point in self.points]
+        return np.stack(found, axis=-1)
+
+    @property
+    def median(self) -> FloatArray:
+        """The 50 % quantile at each delta."""
+        return self.quantile(0.5)
+
+    @property
+    def mean(self) -> FloatArray:
+        """The posterior mean at each delta."""
+        return np.array([point.density.mean() for point in self.points])
+
+    def credible_interval(self, level: float = 0.9) -> FloatPair:
+        """The ends of the central interval at each delta separately."""
+        level = _validate.level(level)
+        low, high = self.quantile([0.5 - level / 2, 0.5 + level / 2])
+        return low, high
+
+    def probability_above(self, values: ArrayLike) -> FloatArray:
+        """P(epsilon > value) at each delta, for one value or one per delta."""
+        array = np.asarray(values, dtype=float)
+        if array.shape not in ((), (len(self),)) or np.isnan(array).any():
+            raise InputError(
+                f"expected one value or {len(self)}, one per delta, got {array.tolist()!r}."
+            )
+        wanted = np.broadcast_to(array, len(self))
+        pairs = zip(self.points, wanted, strict=True)
+        return np.array([point.density.probability_above(value) for point, value in pairs])
+
+    @cached_property
+    def rises(self) -> tuple[Rise, ...]:
+        """Which of the 5 %, 50 % and 95 % quantiles rise with delta, and from where to where.
+
+        Only rises beyond the tolerance count.  The true epsilon cannot rise; :data:`WHY_IT_RISES`
+        explains why its estimate may.
+        """
+        found = []
+        for probability, values in zip(WATCHED, self.quantile(WATCHED), strict=True):
+            lowest = _lowest_before(values)
+            farthest = int(np.argmax(values - values[lowest]))
+            if self._risen(values)[farthest]:
+                found.append(
+                    Rise(
+                        probability=probability,
+                        lowest_at=self.points[lowest[farthest]].delta,
+                        lowest=float(values[lowest[farthest]]),
+                        highest_at=self.points[farthest].delta,
+                        highest=float(values[farthest]),
+                    )
+                )
+        return tuple(found)
+
+    @property
+    def rising(self) -> BoolArray:
+        """The deltas at which one of these quantiles exceeds its value at some smaller delta."""
+        return np.asarray(np.any([self._risen(v) for v in self.quantile(WATCHED)], axis=0))
+
+    def monotone_interval(self, level: float = 0.9) -> FloatPair:
+        """The intervals, adjusted to fall with delta like the true epsilon.
+
+        An upper bound at a smaller delta holds at every larger delta, and a lower bound at a larger
+        delta holds at every smaller one.  So the upper end is the running minimum and the lower end the
+        maximum over larger deltas.  Each is selected from several intervals, so it has no stated
+        probability, and where the posteriors of two deltas disagree the ends may cross.
+        """
+        low, high = self.credible_interval(level)
+        return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
+
+    def _risen(self, values: FloatArray) -> BoolArray:
+        lowest = _lowest_before(values)
+        error = np.maximum(self.tolerance, self.errors + self.errors[lowest])
+        return np.asarray(values - values[lowest] > error * np.maximum(1.0, values))
+
+
+def _lowest_before(values: FloatArray) -> IndexArray:
+    """The index of the smallest value up to each index."""
+    least = np.minimum.accumulate(values)
+    new = np.append(True, values[1:] < least[:-1])
+    return np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+
+
+def estimate_curve(
+    counts: AttackCounts,
+    model: CountModel,
+    deltas: Sequence[float] | FloatArray,
+    engine: Engine | None = None,
+    *,
+    on_message: Say | None = None,
+) -> DeltaCurve:
+    """Estimate epsilon at each of several deltas, far cheaper than in separate runs.
+
+    Parameters
+    ----------
+    counts
+        Error counts, one entry per challenge base.
+    model
+        The model; its delta is replaced by each of ``deltas``.
+    deltas
+        Distinct, each in [0, 1), in any order.
+    engine
+        Settings of the exact engine; MCMC cannot estimate curves.
+    on_message
+        Called with a line of text from time to time, for a progress display.
+
+    Returns
+    -------
+    DeltaCurve
+        At each delta the posterior of ``estimate(counts, replace(model, delta=delta))``, to the engine's
+        tolerance.  Check ``curve.trustworthy`` before you quote it.
+
+    Raises
+    ------
+    InputError
+        If epsilon is fixed, so there is nothing to estimate, or the deltas are invalid.
+
+    Notes
+    -----
+    Tables of masses for the largest delta are reused for the others (`delta_sweep.py`).  Most deltas are
+    interpolated between solved ones and checked against held-out solves; the error estimate is the
+    larger of the change between refinement steps and the held-out error.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[100], trials_h0=1000, false_negatives=[300], trials_h1=1000
+    ... )
+    >>> curve = estimate_curve(counts, CountModel(delta=0.0), [1e-6, 1e-4, 1e-2])
+    >>> curve.median.round(2).tolist(), curve.trustworthy
+    ([2.54, 2.54, 2.52], True)
+    """
+    if engine is not None and not isinstance(engine, ExactSettings):
+        raise InputError(f"expected ExactSettings for curves over delta, got engine={engine!r}.")
+    if model.epsilon.fixed_value is not None:
+        raise InputError(
+            f"expected a prior of epsilon to estimate a curve, got epsilon={model.epsilon!r}."
+        )
+    chosen = checked_deltas(deltas)
+    settings = engine or ExactSettings()
+    model.likelihood.check(counts)
+    started = time.perf_counter()
+    found = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
+    return DeltaCurve(
+        counts=counts,
+        model=model,
+        points=found.points,
+        tolerance=found.tolerance,
+        provenance=Provenance(
+            engine="exact",
+            settings={
+                "tolerance": found.tolerance,
+                "most_levels": settings.most_levels,
+                "levels": found.refinements,
+                "method": "shared tables",
+                "deltas_solved": sum(point.solved for point in found.points),
+            },
+            seconds=time.perf_counter() - started,
+        ),
+    )

@@ -1,0 +1,184 @@
+"""How the exact engine treats each likelihood: its nuisance grid and its kernel.
+
+Add a likelihood with :func:`register`; nothing else in the engine depends on the list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+from epsilometer.engines.exact.cell_kernel import CellKernel
+from epsilometer.engines.exact.kernels import (
+    BinomialKernel,
+    CorrelatedBinomialKernel,
+    Kernel,
+    NormalKernel,
+)
+from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
+from epsilometer.engines.exact.within_grid import WithinGrid
+from epsilometer.errors import InputError
+from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import (
+    CorrelatedCells,
+    CorrelatedCounts,
+    CorrelatedNormal,
+    IndependentBinomial,
+    KupperHaseman,
+    Likelihood,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Treatment:
+    """What the engine needs to use a likelihood.
+
+    ``grid`` maps a likelihood, counts and numbers of nodes to the grid of its nuisance parameters;
+    ``kernel`` maps a likelihood, distinct counts and that grid to the likelihood as a function of the
+    rates.  ``planar`` is true if the kernel has no fluxes, so that masses come from plane quadrature.
+    """
+
+    grid: Callable[[Any, AttackCounts, tuple[int, int]], NuisanceGrid]
+    kernel: Callable[[Any, AttackCounts, Any], Kernel]
+    planar: bool
+
+
+_TREATMENTS: dict[str, Treatment] = {}
+
+
+def register(name: str, treatment: Treatment) -> None:
+    """Register the treatment of likelihoods with this name."""
+    _TREATMENTS[name] = treatment
+
+
+def treatment_of(likelihood: Likelihood) -> Treatment:
+    """The treatment of a likelihood; raises an InputError if none is registered."""
+    if likelihood.name not in _TREATMENTS:
+        known = ", ".join(_TREATMENTS)
+        raise InputError(
+            f"expected a likelihood known to the exact engine ({known}), got {likelihood.name!r}; "
+            "see epsilometer.engines.exact.treatments.register."
+        )
+    return _TREATMENTS[likelihood.name]
+
+
+def log_choices(counts: AttackCounts) -> FloatArray:
+    """Log of the product of the two binomial coefficients of each base."""
+    from scipy.special import gammaln
+
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    total = sum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1)))
+    return np.asarray(total)
+
+
+def _binomial_kernel(
+    likelihood: IndependentBinomial, counts: AttackCounts, grid: NoNuisance
+) -> BinomialKernel:
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    return BinomialKernel(
+        observed_h0=x, trials_h0=n0, observed_h1=y, trials_h1=n1, log_constant=log_choices(counts)
+    )
+
+
+def _correlations(
+    likelihood: CorrelatedCounts, counts: AttackCounts, grid: CorrelationGrid
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Variances of X and of Y relative to a binomial's, and their correlation: (node, base).
+
+    rho is given as a fraction of its bound at tau.
+    """
+    bound = likelihood.cross_correlation_bound(counts, grid.tau)
+    tau = np.repeat(grid.tau, len(grid.r))[:, None]
+    rho = (bound[:, None] * grid.r).ravel()[:, None]
+    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
+    spread_h0, spread_h1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
+    return spread_h0, spread_h1, rho * np.sqrt(n0 * n1 / (spread_h0 * spread_h1))
+
+
+def _normal_kernel(
+    likelihood: CorrelatedNormal, counts: AttackCounts, grid: CorrelationGrid
+) -> NormalKernel:
+    """Every base at each (tau, rho)."""
+    spread_h0, spread_h1, correlation = _correlations(likelihood, counts, grid)
+    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
+    constant = (
+        -math.log(2 * math.pi)
+        - 0.5 * np.log1p(-correlation * correlation)
+        - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
+    )
+    columns = {
+        "observed_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
+        "trials_h0": n0 / spread_h0,
+        "observed_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
+        "trials_h1": n1 / spread_h1,
+        "correlation": correlation,
+        "log_constant": constant,
+    }
+    return NormalKernel(**{name: np.ravel(values) for name, values in columns.items()})
+
+
+def _cell_kernel(
+    likelihood: CorrelatedCells, counts: AttackCounts, grid: CorrelationGrid
+) -> CellKernel:
+    """The same for cells, which have no constant."""
+    spread_h0, spread_h1, correlation = _correlations(likelihood, counts, grid)
+    x, n0, y, n1 = (
+        np.broadcast_to(np.asarray(getattr(counts, name), dtype=float), correlation.shape)
+        for name in COLUMNS
+    )
+    columns = {
+        "observed_h0": x,
+        "trials_h0": n0,
+        "observed_h1": y,
+        "trials_h1": n1,
+        "inflation_h0": spread_h0,
+        "inflation_h1": spread_h1,
+        "correlation": correlation,
+        "log_constant": np.zeros_like(correlation),
+    }
+    return CellKernel(**{name: np.ravel(values) for name, values in columns.items()})
+
+
+def _correlated_binomial_kernel(
+    likelihood: KupperHaseman, counts: AttackCounts, grid: WithinGrid
+) -> CorrelatedBinomialKernel:
+    """Every base at each tau."""
+    shape = (len(grid.tau), len(counts))
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    columns = {
+        "observed_h0": x,
+        "trials_h0": n0,
+        "observed_h1": y,
+        "trials_h1": n1,
+        "log_constant": log_choices(counts),
+        "within": grid.tau[:, None],
+    }
+    return CorrelatedBinomialKernel(
+        **{name: np.broadcast_to(each, shape).ravel() for name, each in columns.items()}
+    )
+
+
+register(
+    IndependentBinomial().name,
+    Treatment(
+        grid=lambda likelihood, counts, size: NoNuisance(), kernel=_binomial_kernel, planar=False
+    ),
+)
+register(
+    CorrelatedNormal().name,
+    Treatment(grid=CorrelationGrid.of_prior, kernel=_normal_kernel, planar=True),
+)
+register(
+    CorrelatedCells().name,
+    Treatment(grid=CorrelationGrid.of_prior, kernel=_cell_kernel, planar=True),
+)
+register(
+    KupperHaseman().name,
+    Treatment(grid=WithinGrid.of_prior, kernel=_correlated_binomial_kernel, planar=True),
+)

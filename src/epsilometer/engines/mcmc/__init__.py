@@ -1,0 +1,1 @@
+"""The paper's sampler of the count model and the sampler for groups, behind one driver."""

@@ -1,1 +1,0 @@
-"""The exact engine: the posterior by deterministic quadrature."""

@@ -1,1 +1,0 @@
-"""The posterior of the whole trade-off curve, from the ranks of all scores."""

@@ -1,0 +1,1 @@
+"""Every input a user may hold, read in one place."""

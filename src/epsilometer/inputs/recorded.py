@@ -1,0 +1,276 @@
+"""Results written by `estimate --output` and `audit --output`: a posterior and its summary.
+
+Every command reads results here, so a folder has the same claim and verdict everywhere.  Files are
+untrusted: the summary is validated, and compared with the posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from epsilometer import _files
+from epsilometer.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilometer.attacks.result import ErrorCurves
+    from epsilometer.judgement.result import Origin
+    from epsilometer.model.counts import AttackCounts
+
+POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
+SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
+CANARIES, POINTS = "canaries.csv", "points.csv"
+"""Files of a result."""
+
+WHOLE_CURVE, PUBLISHED_MODEL = "profile", "published"
+"""The two kinds of posteriors; the first is also the name of its engine."""
+
+SAME = 1e-6
+"""Tolerated relative difference of two medians of one posterior, computed by different versions."""
+
+MOST_NAMED = 8
+"""Most variants of an audit that an error lists."""
+
+
+class RecordedClaim(NamedTuple):
+    """The claim that was judged, and its source, if known."""
+
+    epsilon: float
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recorded:
+    """A written result: its posterior and its summary.
+
+    Attributes
+    ----------
+    path
+        The folder, or the file of the posterior alone.
+    posterior
+        The posterior of the result.
+    known
+        The validated summary; empty without one.
+    """
+
+    path: Path
+    posterior: Any
+    known: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The model of the posterior."""
+        whole = self.posterior.provenance.engine == WHOLE_CURVE
+        return WHOLE_CURVE if whole else PUBLISHED_MODEL
+
+    @property
+    def data(self) -> Any:
+        """The scores or counts that the posterior was estimated from."""
+        return self.posterior.scores if self.kind == WHOLE_CURVE else self.posterior.counts
+
+    @property
+    def delta(self) -> float:
+        """The delta of the posterior."""
+        return float(self.posterior.model.delta)
+
+    @property
+    def claim(self) -> RecordedClaim | None:
+        """The judged claim, if any."""
+        claim = self.known.get("claim")
+        return None if claim is None else RecordedClaim(claim["epsilon"], claim.get("source"))
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """How it was judged: error, pass_at_most, fail_at_least, shared_models; empty if unknown."""
+        found: dict[str, Any] = self.known.get("asked", {})
+        return found
+
+    @property
+    def level(self) -> float | None:
+        """Probability of the credible intervals."""
+        found: float | None = self.known.get("epsilon", {}).get("level")
+        return found
+
+    @property
+    def losses(self) -> Path | None:
+        """The file of losses that an audit wrote next to the posterior."""
+        return losses_in(self.path)
+
+    @cached_property
+    def published(self) -> Any:
+        """The posterior of the published model that `audit` wrote too; None without one."""
+        path = self.path / PUBLISHED
+        return _load(path) if self.path.is_dir() and path.exists() else None
+
+    def of_kind(self, kind: str) -> Recorded | None:
+        """The same result of one of the two models; None if it has no such posterior."""
+        if kind == self.kind:
+            return self
+        if kind == WHOLE_CURVE or self.published is None:
+            return None
+        return replace(self, posterior=self.published)
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The origin of scores and counts, from the summary."""
+        from epsilometer.judgement.result import Origin
+
+        counted = self.of_kind(PUBLISHED_MODEL)
+        curves = None if counted is None else self._curves(counted.data)
+        known = self.known
+        if not known:
+            return Origin(curves=curves)
+        attack, failures = known.get("counts", {}), known["models_failed"]
+        models = {"trained": known["models_trained"], "reused": known["models_reused"]}
+        return Origin(
+            plan=known.get("plan", {}),
+            attack=attack,
+            models=models | {"failed": len(failures)},
+            failures=tuple(failures),
+            warnings=tuple(attack.get("warnings", ())),
+            curves=curves,
+            variant=known.get("variant"),
+            stopping=known.get("stopping", {}),
+        )
+
+    def _curves(self, counts: AttackCounts) -> ErrorCurves | None:
+        path = self.path / CURVES
+        if not path.exists():
+            return None
+        from epsilometer.attacks.result import ErrorCurves
+
+        found = ErrorCurves.read(path)
+        same = (
+            found.names == counts.names
+            and found.trials_h0.tolist() == counts.trials_h0.tolist()
+            and found.trials_h1.tolist() == counts.trials_h1.tolist()
+        )
+        if not same:
+            raise InputError(f"{path}: is of other challenge bases than {POSTERIOR}.")
+        return found
+
+
+def is_result(path: Path) -> bool:
+    """Whether a file, or a folder, holds a posterior."""
+    return (path / POSTERIOR).exists() if path.is_dir() else path.suffix.lower() == ".nc"
+
+
+def losses_in(folder: Path) -> Path | None:
+    """The losses in the folder of an audit, if any."""
+    path = folder / LOSSES
+    return path if folder.is_dir() and path.exists() else None
+
+
+def open_result(path: Path) -> Recorded:
+    """Read a folder that holds a posterior, or the file of one."""
+    if not path.is_dir():
+        return Recorded(path=path, posterior=_load(path))
+    if not (path / POSTERIOR).exists():
+        refuse_several(path)
+        raise InputError(
+            f"{path}: expected a folder with {POSTERIOR}, as `estimate --output` and `audit --output` "
+            "write it."
+        )
+    found = Recorded(path=path, posterior=_load(path / POSTERIOR))
+    known = read_summary(path)
+    if known:
+        own = found.posterior.median("epsilon")
+        if abs(known["epsilon"]["median"] - own) > SAME * max(1.0, own):
+            raise InputError(
+                f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
+                f"{known['epsilon']['median']:g} against {own:g}); write the result again, or give the "
+                f"file {POSTERIOR} itself."
+            )
+    return replace(found, known=known)
+
+
+def refuse_several(folder: Path) -> None:
+    """Refuse the folder of an audit of several variants, which has a folder for each."""
+    variants = sorted(found.parent.name for found in folder.glob(f"*/{POSTERIOR}"))
+    if variants:
+        shown = ", ".join(_files.printable(name) for name in variants[:MOST_NAMED])
+        raise InputError(f"{folder}: expected one result, got several: choose one of {shown}.")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The validated summary of a result; empty without one."""
+    path = folder / SUMMARY
+    if not path.exists():
+        return {}
+    from pydantic import ValidationError
+
+    try:
+        found = _model().model_validate_json(_files.load(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(f"{path}: {place}: {first['msg']}.") from None
+    known: dict[str, Any] = found.model_dump(exclude_none=True)
+    return known
+
+
+def _load(path: Path) -> Any:
+    from epsilometer.engines.storage import load
+
+    return load(path)
+
+
+def _model() -> Any:
+    """The fields that are read from a summary; others are ignored."""
+    from pydantic import BaseModel, ConfigDict, Field
+
+    # Longer than what Epsilometer writes, but short enough for a page: files are untrusted.
+    name, short, few = Field(max_length=500), Field(max_length=200), Field(max_length=100)
+
+    class Part(BaseModel):
+        model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+    class Epsilon(Part):
+        median: float
+        level: float = Field(gt=0, lt=1)
+
+    class Claim(Part):
+        epsilon: float = Field(ge=0)
+        source: Literal["option", "configuration", "algorithm"] | None = None
+
+    class Plan(Part):
+        hash: Annotated[str, short]
+        population: Annotated[str, name]
+        adjacency: Annotated[str, short]
+        design: Annotated[str, short]
+        dataset_size: int
+        seed: int
+        canaries: int | None = None
+        canary_kind: Annotated[str, name] | None = None
+        compare_with: Annotated[str, short] | None = None
+
+    class Counts(Part):
+        target_alpha: float | None = Field(gt=0, lt=1, default=None)
+        statistic: Annotated[str, name]
+        attack: Annotated[str, name]
+        warnings: Annotated[list[str], few] = Field(default_factory=list)
+
+    class Asked(Part):
+        error: float = Field(gt=0, lt=1)
+        pass_at_most: float = Field(ge=0, le=1)
+        fail_at_least: float = Field(ge=0, le=1)
+        shared_models: bool = False
+
+    class Stopping(Part):
+        sentence: Annotated[str, Field(max_length=2000)]
+
+    class Summary(Part):
+        epsilon: Epsilon
+        claim: Claim | None = None
+        plan: Plan | None = None
+        counts: Counts | None = None
+        variant: Annotated[str, short] | None = None
+        stopping: Stopping | None = None
+        asked: Asked | None = None
+        models_trained: int = 0
+        models_reused: int = 0
+        models_failed: list[Any] = Field(default_factory=list)
+
+    return Summary

@@ -1,0 +1,135 @@
+"""Claims: one epsilon, a curve over delta, an accountant, or training that promises nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _files, _validate
+from epsilometer.errors import InputError
+from epsilometer.model.deltas import checked_deltas
+
+COLUMNS = ("delta", "epsilon")
+
+
+@dataclass(frozen=True)
+class NoPromise:
+    """The claim of training whose accountant states infinity, or cannot state an epsilon.
+
+    It is a claim of its own, not the absence of one: nobody may read its audit as a pass.
+
+    Parameters
+    ----------
+    reason
+        Why nothing is promised, without a full stop.
+    """
+
+    reason: str = "its epsilon is stated to be infinite"
+
+
+Claim = float | Callable[[float], float] | NoPromise
+"""One epsilon for every delta, a function from delta to the epsilon claimed there, or no promise."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClaimedCurve:
+    """A claimed epsilon at each of some deltas; call it with a delta.
+
+    Between two deltas the claim is that of the smaller one, since a mechanism that satisfies it does so
+    at every larger delta; beyond the largest delta its claim continues to hold.  Below the smallest
+    delta nothing is claimed.
+
+    Parameters
+    ----------
+    deltas
+        Distinct, each in [0, 1); sorted on construction.
+    epsilons
+        The claim at each delta, at least 0; it must not increase with delta.
+
+    Examples
+    --------
+    >>> claim = ClaimedCurve(deltas=[1e-6, 1e-4], epsilons=[3.0, 2.0])
+    >>> claim(1e-5), claim(0.1)
+    (3.0, 2.0)
+    """
+
+    deltas: ArrayLike
+    epsilons: ArrayLike
+
+    def __post_init__(self) -> None:
+        given, claims = np.ravel(self.deltas), np.ravel(self.epsilons)
+        if not len(given) or len(given) != len(claims):
+            raise InputError(
+                "expected a claimed epsilon for each of one or more deltas, got "
+                f"{len(given)} deltas and {len(claims)} epsilons."
+            )
+        deltas = checked_deltas(given)
+        numbers = [_validate.non_negative("epsilon", value) for value in claims.tolist()]
+        epsilons = np.array(numbers)[np.argsort(given)]
+        rising = np.flatnonzero(np.diff(epsilons) > 0)
+        if len(rising):
+            place = rising[0]
+            raise InputError(
+                "expected a claim that does not increase with delta, got "
+                f"epsilon={epsilons[place]:g} at delta={deltas[place]:g} and "
+                f"epsilon={epsilons[place + 1]:g} at delta={deltas[place + 1]:g}."
+            )
+        object.__setattr__(self, "deltas", deltas)
+        object.__setattr__(self, "epsilons", epsilons)
+
+    def __call__(self, delta: float) -> float:
+        """The epsilon claimed at a delta; infinite below the smallest, where nothing is claimed."""
+        deltas, epsilons = np.asarray(self.deltas), np.asarray(self.epsilons)
+        place = int(np.searchsorted(deltas, _validate.delta(delta), side="right")) - 1
+        return float(epsilons[place]) if place >= 0 else math.inf
+
+    @classmethod
+    def read_csv(cls, source: str | PathLike[str]) -> ClaimedCurve:
+        """Read a CSV file with the columns delta and epsilon, in any order of rows."""
+        return cls.parse_csv(_files.load(source), name=Path(source).name)
+
+    @classmethod
+    def parse_csv(cls, text: str, *, name: str) -> ClaimedCurve:
+        """Read CSV text; errors name the file and the row."""
+        pairs = []
+        for record, place in _files.records(text, COLUMNS, name=name):
+            delta, epsilon = (_number(record[column], column, place) for column in COLUMNS)
+            try:
+                pairs.append((_validate.delta(delta), _validate.non_negative("epsilon", epsilon)))
+            except InputError as error:
+                raise InputError(f"{place}: {error}") from None
+        if not pairs:
+            raise InputError(f"{name}: expected at least one row, got none.")
+        try:
+            return cls(deltas=[delta for delta, _ in pairs], epsilons=[claim for _, claim in pairs])
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+
+
+def _number(text: str, column: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"{place}: expected {column} to be a number, got {_files.shown(text)}."
+        ) from None
+
+
+def claims_at(claim: Claim, deltas: tuple[float, ...]) -> dict[float, float]:
+    """The finite claims by delta; a claim that is infinite somewhere says nothing there."""
+    if isinstance(claim, NoPromise):
+        return {}
+    claims = {}
+    for delta in deltas:
+        value = float(claim(delta)) if callable(claim) else float(claim)
+        if math.isnan(value) or value < 0:
+            raise InputError(f"expected claim >= 0 at delta={delta:g}, got claim={value}.")
+        if math.isfinite(value):
+            claims[delta] = value
+    return claims

@@ -1,0 +1,209 @@
+"""The result of the curve model: its checks, and what they object to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+
+from epsilometer.checks.comparison import CHECK_SEED
+from epsilometer.checks.roc_curves import AlternativeCurvePrior, RocCheck, check_rocs, other_priors
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.errors import ContradictionError
+from epsilometer.judgement import next_step
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.objections import MOST_NAMED
+from epsilometer.judgement.result import BaseLeak, Result
+from epsilometer.judgement.verdict import Outcome
+from epsilometer.model.scores import Scores
+
+MOST_LISTED = 4
+"""Most surprising statistics to name in a warning."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CurveResult(Result):
+    """A result of the curve model.
+
+    Parameters
+    ----------
+    beside
+        The result of the count model from counts of the same models, for comparison.
+    """
+
+    kind: ClassVar[str] = "curve"
+
+    posterior: CurvePosterior
+    beside: CountResult | None = None
+
+    @property
+    def scores(self) -> Scores:
+        """The observed scores."""
+        return self.posterior.scores
+
+    data = proven_from = scores
+
+    @property
+    def shares_models(self) -> bool:
+        return self.scores.models is not None
+
+    # --- over delta ---------------------------------------------------------------------------
+
+    @cached_property
+    def over_delta(self) -> JointDeltaCurve | None:
+        """The same curves at several deltas; None for a single delta."""
+        deltas = self.question.deltas
+        return JointDeltaCurve(posterior=self.posterior, deltas=deltas) if len(deltas) > 1 else None
+
+    def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
+        posterior = self.posterior
+        if prior != 1:
+            self._tell(f"prior scale x {prior:g}")
+            posterior = posterior.with_prior(self.model.epsilon.rescaled(prior))
+        if set(claims) == {self.delta}:
+            (claim,) = claims.values()
+            above = posterior.probability_above("epsilon", claim)
+            return [above, above]
+        curve = JointDeltaCurve(posterior=posterior, deltas=list(claims))
+        return [*curve.probability_above(claims), curve.probability_anywhere(claims)]
+
+    # --- checks, each computed once -----------------------------------------------------------
+
+    @cached_property
+    def predictive(self) -> RocCheck:
+        """The predictive check: whether the model generates such ROC curves."""
+        self._tell("predictive check")
+        rng = np.random.default_rng(CHECK_SEED)
+        return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
+
+    @cached_property
+    def other_priors(self) -> tuple[AlternativeCurvePrior, ...]:
+        """Epsilon with the prior's scale halved and doubled."""
+        self._tell("other priors")
+        with suppress(ContradictionError):
+            return other_priors(self.posterior)
+        return ()
+
+    @cached_property
+    def poorly_fitting_families(self) -> dict[str, str]:
+        """Families that do not fit, by name, with the reason, including improbable families."""
+        found = {}
+        # Some have no epsilon at this delta and are not used.
+        used = {each.curves.family.name for each in self.model.components}
+        for family in (each for each in self.model.families if each.name in used):
+            self._tell(f"predictive check, {family.name}")
+            try:
+                check = check_rocs(
+                    self.posterior,
+                    rng=np.random.default_rng(CHECK_SEED),
+                    replications=200,
+                    family=family.name,
+                )
+            except ContradictionError:
+                found[family.name] = "ruled out by the order of scores"
+                continue
+            if not check.fits:
+                found[family.name] = ", ".join(check.surprising[:2])
+        return found
+
+    @property
+    def disagreement(self) -> str | None:
+        """How the count model's result disagrees with this one; None if they agree."""
+        if self.beside is None:
+            return None
+        theirs, ours = self.beside.posterior, self.posterior
+        low, high = ours.credible_interval("epsilon", self.level)
+        their_low, their_high = theirs.credible_interval("epsilon", self.level)
+        if their_high < low:
+            where = "lies entirely below"
+        elif their_low > high:
+            where = "lies entirely above"
+        elif not low <= theirs.median("epsilon") <= high:
+            where = "has its median outside"
+        else:
+            return None
+        return (
+            f"The count model's interval ({their_low:.2f} to {their_high:.2f}) {where} this one: it "
+            "uses one operating point of each attack and assumes error rates spread evenly over a "
+            "region, which does not hold for attacks that all aim at one rate."
+        )
+
+    @cached_property
+    def leaks(self) -> tuple[BaseLeak, ...]:
+        """Epsilon, AUC and number of models of each base, the worst first."""
+        self._tell("single bases")
+        shares = [0.5 - self.level / 2, 0.5, 0.5 + self.level / 2]
+        rows = [
+            BaseLeak(name, base.auc(), *leak.quantile(shares).tolist(), base.trials_h0, base.trials_h1)
+            for name, base, leak in zip(
+                self.scores.names, self.scores.bases, self.posterior.leaks, strict=True
+            )
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.median, -row.auc)))
+
+    # --- what they object to ------------------------------------------------------------------
+
+    @property
+    def _left_out(self) -> list[str]:
+        """Families without an epsilon at this delta."""
+        used = {each.curves.family.name for each in self.model.components}
+        return [each.name for each in self.model.families if each.name not in used]
+
+    def _misfit(self, leaning: Outcome) -> Iterator[str]:
+        odd = self.predictive.surprising
+        if odd:
+            yield f"such scores are unlikely under the model ({'; '.join(odd[:MOST_NAMED])})"
+        if self.model.reads_low and leaning is Outcome.PASS:
+            yield "the family of curves is known to underestimate epsilon here"
+        if self._left_out and leaning is Outcome.PASS:
+            yield (
+                f"{', '.join(self._left_out)} is left out because it has no epsilon at delta = "
+                f"{self.model.delta:g}"
+            )
+
+    def _caveats(self, claim: float) -> Iterator[str]:
+        _, high = self.posterior.credible_interval("shown", self.level)
+        if high < claim / 2:
+            seen = "what they show on the worst base"
+            if self.scores.one_run:
+                seen = "what the canaries show"
+            elif self.scores.models is not None:
+                seen = "what they show on the worst point"
+            yield (
+                f"the attacks were weak: {seen} is at most {high:.2f}, less than half of the claim"
+            )
+
+    @cached_property
+    def model_warnings(self) -> tuple[str, ...]:
+        warnings = []
+        if self._left_out:
+            warnings.append(
+                f"Left out: {', '.join(self._left_out)}, which has no epsilon at delta = "
+                f"{self.delta:g}. If the algorithm is of that family, no answer at this delta is right; "
+                "use a larger delta."
+            )
+        odd = self.predictive.surprising
+        if odd:
+            listed = "; ".join(odd[:MOST_LISTED])
+            rest = f"; and {len(odd) - MOST_LISTED} more" if len(odd) > MOST_LISTED else ""
+            warnings.append(
+                f"Scores like these are unlikely under the model: {listed}{rest}. No family of curves "
+                "that was tried fits, so the interval may miss the true epsilon on either side."
+            )
+        return tuple(warnings)
+
+    @cached_property
+    def next_step(self) -> str:
+        return next_step.after_curves(self)
+
+    def concluded(self) -> Self:
+        _ = self.verdict, self.warnings, self.next_step, self.over_delta
+        _ = self.other_priors, self.poorly_fitting_families, self.leaks
+        if self.beside is not None:
+            self.beside.concluded()
+        return self

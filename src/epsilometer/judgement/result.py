@@ -1,0 +1,395 @@
+"""A complete result: the question, the posterior, its checks and its verdict, each computed once.
+
+Terminal output, JSON, pages, notebooks and gates are views of it and compute nothing themselves.  Slow
+parts are computed on first access, at most once, and announced through ``on_message``;
+:meth:`Result.concluded` computes what every view needs.
+
+The judgement is the same for both models: they differ in the checks of `count_result.py` and
+`curve_result.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any, ClassVar, NamedTuple, Self
+
+from epsilometer._arrays import Say
+from epsilometer._display import Plotted, view_of
+from epsilometer.errors import InputError
+from epsilometer.judgement.claims import NoPromise
+from epsilometer.judgement.objections import (
+    CONTRADICTED,
+    REFUTED_POSTERIOR,
+    SHARED,
+    Bound,
+    bound_reasons,
+    prior_reasons,
+    valid_bounds,
+)
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict, decide, no_promise
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import Scores
+from epsilometer.proofs.proof import Proof, prove, refuted_together
+
+NEARLY_ALL = 0.995
+"""A probability that two digits would round to 1."""
+
+INACCURATE = "the computation did not reach its accuracy"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Origin:
+    """How the data were produced, as far as known; empty for data supplied by a user.
+
+    Attributes
+    ----------
+    plan
+        What was audited: hash, population, adjacency, design, dataset_size, seed; the kind of challenge
+        points unless they are random.
+    attack
+        The attack: target_alpha, statistic, attack, and any metadata of the attack itself.
+    models, failures
+        Numbers of models trained, reused and failed; the failures, each as plain values.
+    warnings
+        Warnings from the attack, and problems with the challenge points.
+    curves
+        Error counts over target rates: an ``ErrorCurves`` from `attacks`, opaque to the judgement.
+    tables
+        Data to write next to the result, by file name: anything with ``write(path)``.
+    variant, siblings
+        Which of several variants made from the same models, and the others.
+    stopping
+        Why an audit with early stopping ended, as plain values.
+    """
+
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    attack: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[Any, ...] = ()
+    warnings: tuple[str, ...] = ()
+    curves: Any = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    variant: str | None = None
+    siblings: tuple[str, ...] = ()
+    stopping: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target_alpha(self) -> float | None:
+        """The false-positive rate that the attacks aimed at."""
+        value = self.attack.get("target_alpha")
+        return None if value is None else float(value)
+
+
+class BaseLeak(NamedTuple):
+    """What one base leaks: its own epsilon, at the level of the question."""
+
+    name: str
+    auc: float
+    low: float
+    median: float
+    high: float
+    models_h0: int
+    models_h1: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Result(Plotted, ABC, view="results.RESULT"):
+    """A posterior with everything a reader or reviewer would ask about it; made by ``result_of``.
+
+    Parameters
+    ----------
+    posterior, question
+        The posterior, with data, model and provenance; and the question put to it.
+    origin
+        How the data were produced.
+    variants
+        Of an audit that released several variants of its models, the result of each by name; this one is
+        the most severe.  Empty otherwise.
+    on_message
+        Called with a line of text whenever a slow part is computed.
+    """
+
+    kind: ClassVar[str]
+    """The model: ``count`` or ``curve``."""
+
+    posterior: Any
+    question: Question = field(default_factory=Question)
+    origin: Origin = field(default_factory=Origin)
+    variants: Mapping[str, Result] = field(default_factory=dict)
+    on_message: Say | None = None
+
+    # --- what the models provide --------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def data(self) -> Scores | AttackCounts:
+        """The data of the posterior."""
+
+    @property
+    @abstractmethod
+    def proven_from(self) -> Scores | AttackCounts | None:
+        """The data from which a proof can be made; None if there are none."""
+
+    @property
+    @abstractmethod
+    def shares_models(self) -> bool:
+        """Whether challenge points share models, which the posterior treats as independent."""
+
+    @abstractmethod
+    def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
+        """P(epsilon > claim) at each delta, and last at one or more of them.
+
+        ``prior`` multiplies the scale of epsilon's prior; 1 is the prior itself.  Raises
+        :class:`ContradictionError` or :class:`InputError` if that prior cannot be estimated.
+        """
+
+    @abstractmethod
+    def _misfit(self, leaning: Outcome) -> Iterator[str]:
+        """Reasons why the data do not fit the model, or the model cannot answer."""
+
+    @abstractmethod
+    def _caveats(self, claim: float) -> Iterator[str]:
+        """Further limitations of a PASS."""
+
+    @property
+    @abstractmethod
+    def model_warnings(self) -> tuple[str, ...]:
+        """What this model finds odd in the data, a sentence or two each, the most serious first."""
+
+    @property
+    def leaks(self) -> tuple[BaseLeak, ...]:
+        """What each base leaks, the worst first; empty for a model that does not know."""
+        return ()
+
+    @property
+    @abstractmethod
+    def next_step(self) -> str:
+        """What to do next, in one sentence."""
+
+    @cached_property
+    @abstractmethod
+    def over_delta(self) -> Any:
+        """Epsilon at each of several deltas; None if one delta was asked for."""
+
+    @abstractmethod
+    def concluded(self) -> Self:
+        """The same result, with everything computed that views show."""
+
+    # --- the judgement ------------------------------------------------------------------------
+
+    @property
+    def level(self) -> float:
+        """Probability of the credible intervals."""
+        return self.question.level
+
+    @property
+    def model(self) -> Any:
+        """The model."""
+        return self.posterior.model
+
+    @property
+    def delta(self) -> float:
+        """The model's delta."""
+        return float(self.model.delta)
+
+    @property
+    def claim_source(self) -> str | None:
+        """The source of the claim that is judged."""
+        return self.question.claim_source
+
+    @cached_property
+    def claims(self) -> dict[float, float]:
+        """The claimed epsilon by delta; empty without a claim, or if nothing is promised."""
+        return self.question.claims(self.delta)
+
+    @cached_property
+    def claim(self) -> float | None:
+        """The claim at the model's delta, or else at the smallest; None if there is none."""
+        return self.claims.get(self.delta, next(iter(self.claims.values()), None))
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """Why the data cannot be relied on, a sentence each; then nothing is judged from them."""
+        failed = self.origin.models.get("failed", 0)
+        gone = (
+            f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if failures "
+            "depend on who is in the data, the estimate is biased and proofs may be invalid.",
+        )
+        return (*(gone if failed else ()), *self.data.flaws)
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the engine reached its accuracy and the data have no flaw."""
+        return bool(self.accurate and not self.flaws)
+
+    @property
+    def accurate(self) -> bool:
+        """Whether the engine reached its accuracy, at every delta."""
+        over = self.over_delta
+        return bool(self.posterior.accurate and (over is None or over.trustworthy))
+
+    @property
+    def _untrusted(self) -> str | None:
+        """Why the posterior cannot be judged, if so."""
+        if self.flaws:
+            return _clause(self.flaws[0])
+        if not self.accurate and not self.question.accept_untrusted:
+            return INACCURATE
+        return None
+
+    @cached_property
+    def proof(self) -> Proof | None:
+        """What the attacks prove, whatever the model; None if nothing can be proven."""
+        return self.proof_at(self.delta)
+
+    def proof_at(self, delta: float) -> Proof | None:
+        """The proof at one delta, and the test of the claim there."""
+        data = self.proven_from
+        if data is None:
+            return None
+        # Canaries not included by fair coins still have a posterior.
+        with suppress(InputError):
+            return prove(
+                data,
+                delta=delta,
+                claim=self.claims.get(delta),
+                error=self.question.error,
+                independent=self.question.independent,
+            )
+        return None
+
+    @cached_property
+    def proofs(self) -> dict[float, Proof]:
+        """The proof at each delta with a claim; empty if nothing can be proven."""
+        proofs = {
+            delta: self.proof if delta == self.delta else self.proof_at(delta)
+            for delta in self.claims
+        }
+        return {delta: proof for delta, proof in proofs.items() if proof is not None}
+
+    @cached_property
+    def refutation(self) -> str | None:
+        """How the claims are refuted, all deltas together; None if they are not."""
+        known = list(self.proofs.values())
+        if not refuted_together(known):
+            return None
+        return max(known, key=lambda proof: proof.e_value or 0.0).refutation
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Other valid lower bounds of epsilon from the same data."""
+        return self._bounds_at(self.delta)
+
+    def _bounds_at(self, delta: float) -> tuple[Bound, ...]:
+        data = self.proven_from
+        return () if data is None else valid_bounds(data, delta, self.question.error)
+
+    @cached_property
+    def contradiction(self) -> str | None:
+        """A warning if the posterior lies below what the same data prove; None if it does not."""
+        known = list(self.bounds)
+        if self.proof is not None:
+            known.insert(0, Bound("the proof", self.proof.at_least))
+        best = max(known, key=lambda bound: bound.epsilon, default=Bound("", 0.0))
+        if not best.epsilon > 0:
+            return None
+        below = 1 - self.posterior.probability_above("epsilon", best.epsilon)
+        if not below > CONTRADICTED:
+            return None
+        share = (
+            f"probability {below:.2g}" if below < NEARLY_ALL else "nearly all of its probability"
+        )
+        return (
+            f"Do not quote the interval: the posterior puts {share} on an epsilon below "
+            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error "
+            f"{self.question.error:g})."
+        )
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the claim, at all deltas together; None without a claim."""
+        asked = self.question
+        if isinstance(asked.claim, NoPromise):
+            trusted = self._untrusted is None
+            return no_promise(asked.claim.reason, asked.thresholds, trusted=trusted)
+        claim = self.claim
+        if claim is None:
+            return None
+        *at_deltas, anywhere = self._probability_above(self.claims, 1.0)
+        rows = zip(self.claims.items(), at_deltas, strict=True)
+        return decide(
+            claim=claim,
+            above=anywhere,
+            before=self.posterior.prior_probability_above(claim),
+            refuted=self.refutation,
+            objections=self._objections,
+            caveats=lambda: self._caveats(claim),
+            thresholds=asked.thresholds,
+            untrusted=self._untrusted,
+            by_delta=tuple(JudgedDelta(delta, epsilon, above) for (delta, epsilon), above in rows),
+        )
+
+    def _objections(self, leaning: Outcome) -> Iterator[str]:
+        """Objections to the side that the posterior takes."""
+        objections = [*([SHARED] if self.shares_models else ()), *self._misfit(leaning)]
+        for delta, claim in self.claims.items():
+            bounds = self.bounds if delta == self.delta else self._bounds_at(delta)
+            objections += bound_reasons(bounds, claim, leaning)
+        if self.contradiction is not None or any(map(self._below, self.proofs.items())):
+            objections.append(REFUTED_POSTERIOR)
+        yield from dict.fromkeys(objections)
+        if not objections:  # other priors need one more estimate each
+            yield from prior_reasons(
+                lambda factor: self._probability_above(self.claims, factor)[-1],
+                leaning,
+                self.question.thresholds,
+            )
+
+    def _below(self, item: tuple[float, Proof]) -> bool:
+        """Whether the posterior lies below what is proven at another delta than the model's."""
+        delta, proof = item
+        if delta == self.delta or not proof.at_least > 0:
+            return False
+        return 1 - self._probability_above({delta: proof.at_least}, 1.0)[0] > CONTRADICTED
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before quoting the result, the most serious first."""
+        warnings = []
+        if not self.posterior.accurate:
+            warnings.append(f"Do not quote this result: {self.posterior.engine_description}.")
+        warnings += self.flaws
+        if self.contradiction is not None:
+            warnings.append(self.contradiction)
+        warnings += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
+        return tuple(dict.fromkeys([*warnings, *self.model_warnings]))
+
+    # --- views --------------------------------------------------------------------------------
+
+    def write(self, folder: str | PathLike[str]) -> None:
+        """Write summary.json, posterior.nc and figures to a folder; it may exist already."""
+        view_of(self).write(self, folder)
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write a self-contained HTML report to a file; an existing one is replaced."""
+        view_of(self).report(self, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything worth quoting, as plain values: the contents of summary.json."""
+        return dict(view_of(self).data(self))
+
+    def _tell(self, line: str) -> None:
+        if self.on_message is not None:
+            self.on_message(line)
+
+
+def _clause(sentence: str) -> str:
+    """The first part of a sentence, to continue another one."""
+    clause = sentence.partition(";")[0].removesuffix(".")
+    return f"{clause[:1].lower()}{clause[1:]}"

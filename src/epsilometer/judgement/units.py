@@ -1,0 +1,146 @@
+"""Words for the kind of scores: models of challenge bases, canaries of runs, points of a pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epsilometer._text import counted
+from epsilometer.model.curve_model import INDEPENDENT_MODELS
+from epsilometer.model.scores import Scores
+
+if TYPE_CHECKING:
+    from epsilometer.judgement.curve_result import CurveResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """Words for a base and for the things that are scored in it."""
+
+    base: str
+    whole_base: str
+    about: str
+    scored: str
+    without: str
+    with_point: str
+    shown: str
+    worst: str
+    worst_shows: str
+    about_shown: str
+    section: str
+    note: str
+    one_cannot_tell: str
+
+    def bases(self, count: int) -> str:
+        """The number of bases with its noun."""
+        return counted(count, self.whole_base)
+
+
+MODELS = Units(
+    base="base",
+    whole_base="challenge base",
+    about="record",
+    scored="models",
+    without="models without the point",
+    with_point="models with the point",
+    shown="shown (worst base)",
+    worst="worst base",
+    worst_shows="the worst base shows",
+    about_shown="Shown: the epsilon of the base that leaks most, as far as these attacks reveal it.",
+    section="Which records leak",
+    note=(
+        "A base's epsilon is what the attack on it revealed: a record that leaks little here may leak "
+        "more to a better attack. Models without and with the point are counted separately."
+    ),
+    one_cannot_tell="one base cannot distinguish a weak attack from privacy",
+)
+
+CANARIES = Units(
+    base="run",
+    whole_base="training run",
+    about="canaries",
+    scored="canaries",
+    without="canaries left out of training",
+    with_point="canaries included in training",
+    shown="shown (by canaries)",
+    worst="run that shows most",
+    worst_shows="its canaries show",
+    about_shown="Shown: the epsilon that the canaries reveal, in the run that shows most.",
+    section="What each run shows",
+    note=(
+        "A run's epsilon is what its canaries reveal: other records may leak more, and a better score "
+        "may reveal more. Canaries left out and canaries included are counted separately."
+    ),
+    one_cannot_tell="one run cannot distinguish a weak canary from privacy",
+)
+
+
+POINTS = Units(
+    base="point",
+    whole_base="point",
+    about="record",
+    scored="models",
+    without="models without the point",
+    with_point="models with the point",
+    shown="shown (worst point)",
+    worst="worst point",
+    worst_shows="the worst point shows",
+    about_shown="Shown: the epsilon of the point that leaks most, as far as these attacks reveal it.",
+    section="Which points leak",
+    note=(
+        "A point's epsilon is what the attack on it revealed: a point that leaks little here may leak "
+        "more to a better attack. All points were scored under the same models; models without and "
+        "with the point are counted separately."
+    ),
+    one_cannot_tell="one point cannot distinguish a weak attack from privacy",
+)
+
+
+def units_of(scores: Scores) -> Units:
+    """The words for these scores."""
+    if scores.one_run:
+        return CANARIES
+    return MODELS if scores.models is None else POINTS
+
+
+SHARED_ESTIMATE = (
+    "Points share models; the estimate treats them as independent, so its interval can be too narrow "
+    "(the calibration study reports its coverage). The proof does not assume independence."
+)
+
+ONE_RUN = (
+    "Each canary was included by its own fair coin flip, and only the order of the scores is used.",
+    "Canary scores are treated as independent. Canaries of a run share one model and may interfere "
+    "with each other; the interval can then be too narrow. The proof does not assume independence: it "
+    "holds for any dependence between canaries.",
+    "Only these canaries were scored. One run cannot tell how much other records leak, nor distinguish "
+    "a weak canary from privacy.",
+)
+"""Assumptions and limits of one run."""
+
+
+ONE_RUN_SHORT = (
+    "measures how much these canaries leak, not how much other records do. The estimate treats canaries "
+    "as independent; the proof holds for any dependence between them."
+)
+
+
+SHARED_MODELS = (
+    "Models were trained on random subsets of one pool of records, so points share models; only the "
+    "order of each point's scores is used.",
+    SHARED_ESTIMATE,
+)
+"""Assumptions for points that share models."""
+
+
+def assumptions(result: CurveResult) -> list[str]:
+    """The assumptions of the estimate, one sentence each."""
+    found = result.model.sentences
+    own: tuple[str, ...]
+    if result.scores.one_run:
+        own = ONE_RUN
+    elif result.scores.models is not None:
+        own = SHARED_MODELS
+    else:
+        return found
+    return [*own, *(sentence for sentence in found if sentence != INDEPENDENT_MODELS)]

@@ -1,0 +1,1 @@
+"""Posteriors: their common interface, distributions, files and updates; engines make them."""

@@ -1,0 +1,216 @@
+"""Posteriors as labelled trees: the contents of a file, and the digest that detects damage.
+
+The layout is ArviZ's: a group ``posterior`` with draws, a group ``observed_data`` with the counts; a
+posterior by quadrature adds the group ``grid``, from which it is restored.  `storage.py` reads files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _files
+from epsilometer.model.count_tables import COLUMNS
+from epsilometer.posteriors.provenance import versions
+
+if TYPE_CHECKING:
+    import xarray
+
+    from epsilometer.engines.exact.posterior import GridPosterior
+    from epsilometer.engines.mcmc.posterior import SamplePosterior
+    from epsilometer.posteriors.posterior import CountPosterior
+
+Array = NDArray[Any]
+
+FORMAT = "epsilometer posterior"
+FORMAT_VERSION = 1
+
+STORED_DRAWS = 4000
+STORED_DRAWS_SEED = 20170604
+"""A posterior by quadrature stores draws for ArviZ, generated with a fixed seed."""
+
+TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
+LATER_TEXTS = ("batches", "tables", "measured", "flaws")
+"""Texts that the first files lacked: included in the digest only if present."""
+
+STORED_NAME = {"_r": "cross_correlation_fraction"}
+"""The name in files of the density of r = rho / bound(tau)."""
+
+
+def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
+    """A posterior by quadrature as a tree: draws, counts and the grid itself."""
+    drawn = posterior.draws(STORED_DRAWS, rng=np.random.default_rng(STORED_DRAWS_SEED))
+    grid: dict[str, tuple[tuple[str, ...], Array]] = {}
+    for parameter, density in posterior.marginals.items():
+        name = STORED_NAME.get(parameter, parameter)
+        grid[f"{name}_breaks"] = ((f"{name}_break",), density.breaks)
+        grid[f"{name}_density"] = ((f"{name}_panel", f"{name}_node"), density.values)
+    cells = posterior.cells
+    grid |= {
+        "row_epsilon": (("row",), cells.epsilon),
+        "cell_row": (("cell",), cells.row),
+        "cell_strength": (("cell",), cells.strength),
+        "cell_mass": (("cell",), cells.mass),
+    }
+    if cells.log_nuisance.size:
+        grid["cell_log_nuisance"] = (("cell", "nuisance"), cells.log_nuisance)
+    grid |= posterior.nuisance.stored()
+    return _tree(
+        posterior,
+        {name: values[None, :] for name, values in drawn.items()},
+        grid=grid,
+        texts={
+            "accuracy": json.dumps(asdict(posterior.accuracy)),
+            "log_evidence": json.dumps(posterior.log_evidence),
+        },
+        draws_seed=STORED_DRAWS_SEED,
+    )
+
+
+def samples_to_datatree(posterior: SamplePosterior) -> xarray.DataTree:
+    """A posterior by sampling as a tree: its chains, the counts, the diagnostics."""
+    return _tree(
+        posterior,
+        posterior.samples,
+        texts={"diagnostics": json.dumps(posterior.diagnostics.to_dict())},
+    )
+
+
+def _tree(
+    posterior: CountPosterior,
+    samples: Mapping[str, Array],
+    *,
+    texts: Mapping[str, str],
+    grid: Mapping[str, tuple[tuple[str, ...], Array]] | None = None,
+    **draw_attributes: int,
+) -> xarray.DataTree:
+    import xarray
+
+    shape = next(iter(samples.values())).shape if samples else (1, STORED_DRAWS)
+    draws = xarray.Dataset(
+        {name: (("chain", "draw"), values) for name, values in samples.items()},
+        coords={"chain": np.arange(shape[0]), "draw": np.arange(shape[1])},
+        attrs=library() | draw_attributes,
+    )
+    counts = posterior.counts
+    observed = xarray.Dataset(
+        {column: ("challenge_base", getattr(counts, column)) for column in COLUMNS}
+    )
+    for column, labels in (("challenge_base", counts.names), ("group", counts.groups)):
+        if labels:
+            names, escaped = stored_names(labels)
+            observed[column] = ("challenge_base", names, {"names_are_json": int(escaped)})
+    groups = {"posterior": draws, "observed_data": observed}
+    if grid is not None:
+        groups["grid"] = xarray.Dataset(dict(grid))
+    return assembled(
+        groups,
+        {
+            "model": json.dumps(values_of(posterior.model)),
+            "provenance": posterior.provenance.to_json(),
+            "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
+            **(
+                {}
+                if counts.measured is None
+                else {"measured": json.dumps(counts.measured.columns())}
+            ),
+            **flaws_text(counts.flaws),
+            **texts,
+        },
+    )
+
+
+def flaws_text(flaws: tuple[str, ...]) -> dict[str, str]:
+    """What is known against the data, as a text of the file; empty if nothing is."""
+    return {"flaws": json.dumps(flaws)} if flaws else {}
+
+
+def library() -> dict[str, str]:
+    """Attributes required by ArviZ: the library that created the file."""
+    return {
+        "inference_library": "epsilometer",
+        "inference_library_version": versions()["epsilometer"],
+    }
+
+
+def assembled(groups: Mapping[str, xarray.Dataset], texts: Mapping[str, str]) -> xarray.DataTree:
+    """Combine groups and texts into one tree, with the digest of its contents."""
+    import xarray
+
+    root = xarray.Dataset(
+        attrs={"format": FORMAT, "format_version": FORMAT_VERSION, **texts, **library()}
+    )
+    tree = xarray.DataTree.from_dict({"/": root, **{f"/{k}": v for k, v in groups.items()}})
+    arrays = {
+        f"{group}/{name}": np.asarray(variable.values)
+        for group, data in groups.items()
+        for name, variable in data.variables.items()
+        if str(name) in data.data_vars or str(name) == "challenge_base"
+    }
+    tree.attrs["digest"] = digest(arrays, {str(key): value for key, value in tree.attrs.items()})
+    return tree
+
+
+def stored_names(names: tuple[str, ...]) -> tuple[Array, bool]:
+    """Names as stored in a file; all as JSON if any contains what HDF5 text cannot hold."""
+    text = "".join(names)
+    escaped = "\0" in text or text.encode(errors="ignore").decode() != text
+    return np.array([json.dumps(n) for n in names] if escaped else names, dtype=object), escaped
+
+
+def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
+    """Write a tree to a NetCDF file, atomically.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    encoding = {
+        group.path: {
+            str(name): {"zlib": True, "complevel": 4, "_FillValue": None}
+            for name, variable in group.data_vars.items()
+            if variable.size
+        }
+        for group in tree.subtree
+        if group.data_vars
+    }
+
+    def write_to(file: Path) -> None:
+        file.touch()  # An unwritable path raises a clearer error here than in HDF5.
+        tree.to_netcdf(file, engine="h5netcdf", encoding=encoding)
+
+    _files.replace(Path(path), write_to)
+
+
+def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str:
+    """SHA-256 over every array and text that a posterior is restored from."""
+    running = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        running.update(f"{name} {array.shape}\n".encode())
+        if array.dtype.kind == "O":
+            running.update("\0".join(array.tolist()).encode())
+        else:
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            running.update(np.ascontiguousarray(little).tobytes())
+    for name in (*TEXTS, *(name for name in LATER_TEXTS if name in attributes)):
+        running.update(f"\n{name}={attributes.get(name, '')}".encode())
+    return running.hexdigest()
+
+
+def values_of(choice: Any) -> dict[str, object]:
+    """The fields of a frozen object; nested objects include the name of their class."""
+    values = {part.name: getattr(choice, part.name) for part in fields(choice) if part.init}
+    return {
+        name: {"name": type(value).__name__} | values_of(value) if is_dataclass(value) else value
+        for name, value in values.items()
+    }

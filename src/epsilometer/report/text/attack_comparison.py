@@ -1,0 +1,361 @@
+"""Compare attacks on the same models: ROC curve, proven epsilon and shown epsilon of each.
+
+Also splits the gap to a claim into the parts due to the estimator, the attack and the points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, held_out_scores
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.result import AttackResult
+from epsilometer.engines.curve.engine import CurveSettings
+from epsilometer.engines.curve.posterior import interval_of
+from epsilometer.errors import InputError
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.pool_scores import PoolScores
+from epsilometer.model.scores import Scores
+from epsilometer.proofs.proof import ERROR, prove
+
+RATES = (0.001, 0.01)
+"""False-positive rates at which attacks are commonly compared."""
+
+SMALLEST_RATE, CURVE_POINTS = 1e-5, 120
+"""Grid of the drawn ROC curves."""
+
+JUDGED = "judged"
+
+SAME_ORDER = (
+    "Attacks with the same statistic rank the models of a base identically, so they prove and show the "
+    "same epsilon; their ROC curves, computed from cross-fed p-values, differ because p-values compare "
+    "models across bases."
+)
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Roc:
+    """ROC curve of membership scores over all models and points.
+
+    Attributes
+    ----------
+    auc
+        Area under the curve; ties count half.
+    false, true
+        False-positive rates, and the largest true-positive rate at each.
+    others
+        Number of non-member scores, which limits the smallest rate that can be measured.
+    """
+
+    auc: float
+    false: FloatArray
+    true: FloatArray
+    others: int
+
+    def at(self, rate: float) -> float:
+        """True-positive rate at a false-positive rate; NaN if there are too few non-members."""
+        if rate * self.others < 1:
+            return math.nan
+        return float(self.true[np.searchsorted(self.false, rate, side="right") - 1])
+
+
+def roc_of(without: FloatArray, with_point: FloatArray) -> Roc:
+    """ROC curve of the scores of non-members and members.
+
+    Examples
+    --------
+    >>> curve = roc_of(np.arange(1000.0), np.arange(1000.0) + 500)
+    >>> round(curve.auc, 3), curve.at(0.01)
+    (0.875, 0.51)
+    """
+    others, members = np.sort(without), np.sort(with_point)
+    low = np.searchsorted(others, members, side="left").mean()
+    high = np.searchsorted(others, members, side="right").mean()
+    least = max(SMALLEST_RATE, 1 / len(others))
+    rates = np.unique([*np.geomspace(least, 1, CURVE_POINTS), *(r for r in RATES if r >= least)])
+    allowed = np.minimum(np.floor(rates * len(others) + 1e-9).astype(np.int64), len(others))
+    # Above the highest score that would be one false positive too many.
+    limits = np.append(others, np.inf)[::-1][np.minimum(allowed + 1, len(others))]
+    true = (len(members) - np.searchsorted(members, limits, side="right")) / len(members)
+    true = np.where(allowed >= len(others), 1.0, true)
+    return Roc(
+        auc=float((low + high) / (2 * len(others))), false=rates, true=true, others=len(others)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackRow:
+    """One attack on one set of points.
+
+    Attributes
+    ----------
+    attack, points
+        Names of the attack and of the set of points.
+    roc
+        Over all models and points, cross-fitted: each model is scored by an attack fitted on the others.
+    proven
+        Epsilon that the attack proves, with the stated error probability.
+    shown
+        Lower end, median and upper end of the epsilon of the point that leaks most under this attack.
+    """
+
+    attack: str
+    points: str
+    roc: Roc
+    proven: float
+    shown: tuple[float, float, float]
+
+    def described(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        rates = {f"true_positive_rate_at_{rate:g}": _plain(self.roc.at(rate)) for rate in RATES}
+        return {
+            "attack": self.attack,
+            "points": self.points,
+            "auc": self.roc.auc,
+            **rates,
+            "proven": self.proven,
+            "shown": dict(zip(("low", "median", "high"), self.shown, strict=True)),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """The gap between a claim and the proven epsilon, split into parts that are at least 0.
+
+    ``estimator``: shown by these scores but not proven.  ``attack``: shown by the best attack here
+    beyond the audit's own.  ``points``: shown by the points that leak most beyond the judged ones.
+    ``unexplained``: the rest up to the claim, due to a loose claim, unknown attacks, or points that are
+    not in the data.
+    """
+
+    claim: float
+    proven: float
+    estimator: float
+    attack: float
+    points: float
+    unexplained: float
+
+    def described(self) -> dict[str, float]:
+        """As plain values for JSON."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackComparison:
+    """Attacks on the same models, best first.
+
+    Attributes
+    ----------
+    rows
+        Every attack on the judged points, in decreasing order of proven epsilon.
+    point_sets
+        The best attack on each set of points.
+    skipped
+        Attacks that cannot run on these losses, and why.
+    """
+
+    source: str
+    delta: float
+    error: float
+    level: float
+    rows: tuple[AttackRow, ...]
+    point_sets: tuple[AttackRow, ...]
+    skipped: tuple[tuple[str, str], ...]
+    gap: Gap | None
+    notes: tuple[str, ...] = ()
+
+    def described(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "source": self.source,
+            "delta": self.delta,
+            "error": self.error,
+            "level": self.level,
+            "attacks": [row.described() for row in self.rows],
+            "points": [row.described() for row in self.point_sets],
+            "skipped": [{"attack": name, "reason": reason} for name, reason in self.skipped],
+            "gap": None if self.gap is None else self.gap.described(),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """Delta, error and credible level at which every attack is evaluated."""
+
+    delta: float
+    error: float = ERROR
+    level: float = 0.9
+    independent: bool = True
+    """Whether the bases have separately trained models."""
+    report: Report | None = None
+
+    def proven(self, scores: Scores | PoolScores) -> float:
+        """The epsilon that the scores prove."""
+        found = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
+        return found.at_least
+
+    def shown(self, scores: Scores) -> tuple[float, float, float]:
+        """Epsilon of the worst base under the whole-curve model: lower end, median, upper end."""
+        # A coarse grid is enough: no verdict depends on the last digits of a table.
+        posterior = CurveSettings().estimate_quickly(scores, CurveModel(delta=self.delta))
+        low, high = (float(end) for end in interval_of(posterior.shown, self.level))
+        return low, float(posterior.shown.quantile(0.5)), high
+
+    def say(self, text: str) -> None:
+        """Report progress."""
+        if self.report is not None:
+            self.report(text)
+
+
+def compare_pool_attacks(
+    losses: PoolLosses,
+    attacks: Mapping[str, PoolAttack],
+    *,
+    teachers: IntArray,
+    own: str,
+    points: Mapping[str, IntArray],
+    judge: Judge,
+    source: str,
+    claim: float | None = None,
+) -> AttackComparison:
+    """Run every attack on a pool.
+
+    Parameters
+    ----------
+    attacks
+        Attacks by name; those that cannot read these losses or have too few teachers are skipped with a
+        reason.
+    teachers
+        Indices of the models that the attack learns from; the other models are judged.
+    own
+        Name of the audit's own attack; without it the gap is not computed.
+    points
+        Sets of points by name; the first is the one that the audit judges.
+    """
+    skipped, rows, curves = [], [], {}
+    first, *_ = points
+    for name, attack in attacks.items():
+        judge.say(f"attack {name}")
+        try:
+            attack.check(losses)
+            if attack.least_teachers > len(teachers):
+                raise InputError(f"it needs at least {attack.least_teachers} models to learn from.")
+            curves[name] = roc_of(*cross_fitted_scores(losses, attack).pooled())
+            rows.append(_row(losses, attack, teachers, (first, points[first]), curves[name], judge))
+        except InputError as error:
+            skipped.append((name, str(error)))
+    if not rows:
+        raise InputError(f"no attack can run on {source}: {skipped[0][1]}")
+    rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
+    best = rows[0]  # by proven epsilon: an imprecise attack can have a higher median
+    sets = [best]
+    for name, chosen in list(points.items())[1:]:
+        judge.say(f"points {name}")
+        attack = attacks[best.attack]
+        sets.append(_row(losses, attack, teachers, (name, chosen), curves[best.attack], judge))
+    return AttackComparison(
+        source=source,
+        delta=judge.delta,
+        error=judge.error,
+        level=judge.level,
+        rows=tuple(rows),
+        point_sets=tuple(sets),
+        skipped=tuple(skipped),
+        gap=gap_of(claim, own, rows, sets),
+    )
+
+
+def compare_model_attacks(
+    attacks: Mapping[str, tuple[AttackResult, Scores]],
+    *,
+    own: str,
+    judge: Judge,
+    source: str,
+    claim: float | None = None,
+) -> AttackComparison:
+    """Compare attacks on models of challenge bases: ROC curves from p-values, epsilon from scores.
+
+    Within a base an attack ranks models by its statistic, so attacks that share a statistic prove and
+    show the same epsilon; they differ in how they compare bases.
+    """
+    known: dict[str, tuple[float, tuple[float, float, float]]] = {}
+    rows = []
+    for name, (attacked, scores) in attacks.items():
+        judge.say(f"attack {name}")
+        if attacked.statistic not in known:
+            known[attacked.statistic] = judge.proven(scores), judge.shown(scores)
+        sides = (attacked.p_values_h0, attacked.p_values_h1)
+        roc = roc_of(*(-side[~np.isnan(side)] for side in sides))
+        proven, shown = known[attacked.statistic]
+        rows.append(AttackRow(attack=name, points=JUDGED, roc=roc, proven=proven, shown=shown))
+    if not rows:
+        raise InputError(f"no attack can run on {source}.")
+    rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
+    best = rows[0]
+    return AttackComparison(
+        source=source,
+        delta=judge.delta,
+        error=judge.error,
+        level=judge.level,
+        rows=tuple(rows),
+        point_sets=(best,),
+        skipped=(),
+        gap=gap_of(claim, own, rows, [best]),
+        notes=(SAME_ORDER,),
+    )
+
+
+def _row(
+    losses: PoolLosses,
+    attack: PoolAttack,
+    teachers: IntArray,
+    points: tuple[str, IntArray],
+    roc: Roc,
+    judge: Judge,
+) -> AttackRow:
+    scores = held_out_scores(losses, attack, teachers=teachers, points=points[1])
+    return AttackRow(
+        attack=attack.name,
+        points=points[0],
+        roc=roc,
+        proven=judge.proven(scores),
+        shown=judge.shown(scores.by_point()),
+    )
+
+
+def gap_of(
+    claim: float | None, own: str, rows: Sequence[AttackRow], sets: Sequence[AttackRow]
+) -> Gap | None:
+    """Split the gap from the audit's own proven epsilon to a claim, by medians of the shown epsilon.
+
+    ``rows`` are sorted, best first.  None without a claim, or if the audit's own attack is not among the
+    rows.
+    """
+    mine = next((row for row in rows if row.attack == own), None)
+    if claim is None or mine is None:
+        return None
+    best = rows[0]
+    steps = [mine.proven, mine.shown[1], best.shown[1], max(row.shown[1] for row in sets), claim]
+    reached = np.minimum(np.maximum.accumulate(steps), max(claim, mine.proven))
+    estimator, attack, points, rest = np.diff(reached).tolist()
+    return Gap(
+        claim=claim,
+        proven=mine.proven,
+        estimator=estimator,
+        attack=attack,
+        points=points,
+        unexplained=rest,
+    )
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,186 @@
+"""Warnings about correlated counts at 0 or N: given if most bases have them, and only then."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from epsilometer.checks import warnings as doubts
+from epsilometer.checks.warnings import ExtremeCounts, check_extreme_counts
+from epsilometer.engines.exact.engine import estimate_exact
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.errors import InputError
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
+from epsilometer.model.priors import Beta, Fixed, HalfNormal
+from epsilometer.posteriors.provenance import Provenance
+
+TRIALS = 20
+
+
+def counts_of(x: list[int], y: list[int]) -> AttackCounts:
+    return AttackCounts(false_positives=x, trials_h0=TRIALS, false_negatives=y, trials_h1=TRIALS)
+
+
+NONE = counts_of([0, 0, 0], [5, 6, 4])
+ALL = counts_of([20, 20, 20], [15, 14, 16])
+
+
+def draws(counts: AttackCounts, model: CountModel) -> SamplePosterior:
+    """Any posterior of given counts: only its counts and its model are used."""
+    samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
+    return SamplePosterior(
+        counts=counts,
+        model=model,
+        provenance=Provenance(engine="mcmc", settings={}, seconds=0.0, seed=1),
+        samples=samples,
+        diagnostics=diagnose(samples, acceptance_rate=0.3),
+    )
+
+
+def doubt(
+    counts: AttackCounts, likelihood: Likelihood | None = None, **others: object
+) -> ExtremeCounts | None:
+    model = CountModel(delta=0.01, likelihood=likelihood or CorrelatedNormal(), **others)  # type: ignore[arg-type]
+    return check_extreme_counts(draws(counts, model), level=0.9)
+
+
+# --- most bases have extreme counts -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+@pytest.mark.parametrize("counts", [NONE, ALL], ids=["0", "N"])
+def test_the_binomial_result_is_reported(counts: AttackCounts, level: float) -> None:
+    model = CountModel(
+        delta=0.01,
+        epsilon=HalfNormal(scale=2.0),
+        strength=Beta(a=2.0, b=1.0),
+        likelihood=CorrelatedNormal(),
+    )
+    found = check_extreme_counts(draws(counts, model), level=level)
+    binomial = CountModel(delta=0.01, epsilon=HalfNormal(scale=2.0), strength=Beta(a=2.0, b=1.0))
+    # Exactly the same computation.
+    expected = estimate_exact(counts, binomial).credible_interval("epsilon", level)
+    assert found == ExtremeCounts(bases=3, of=3, level=level, binomial_interval=expected)
+
+
+def test_none_and_all_are_one_case() -> None:
+    """Reflected decisions, X -> N0 - X and Y -> N1 - Y, have the same posterior."""
+    first, second = doubt(NONE), doubt(ALL)
+    assert first is not None
+    assert second is not None
+    # The engine removes the reflection first.
+    assert first == second
+
+
+def test_the_correlated_answer_is_indeed_far_off() -> None:
+    """The purpose of the warning: at X = 0 on every base, correlated epsilons are above all binomial."""
+    posterior = estimate_exact(NONE, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
+    found = check_extreme_counts(posterior, level=0.9)
+    assert found is not None
+    assert found.binomial_interval[1] < posterior.credible_interval("epsilon", 0.9)[0]
+    # Control: away from the ends both are about the same.
+    inside = counts_of([3, 3, 3], [5, 6, 4])
+    one = estimate_exact(inside, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
+    other = estimate_exact(inside, CountModel(delta=0.01))
+    assert one.median("epsilon") == pytest.approx(other.median("epsilon"), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "bases"),
+    [
+        ([0, 0, 3], [5, 6, 4], 2),
+        ([3, 4, 3], [0, 20, 4], 2),
+        ([0, 20, 3], [5, 6, 4], 2),
+        ([0, 2, 3], [5, 20, 4], 2),
+        ([0, 2, 3], [4, 20, 0], 3),
+        ([0, 0, 3], [0, 20, 4], 2),
+        ([0], [5], 1),
+    ],
+)
+def test_bases_at_an_end_are_counted_once(x: list[int], y: list[int], bases: int) -> None:
+    found = doubt(counts_of(x, y))
+    assert found is not None
+    assert (found.bases, found.of) == (bases, len(x))
+
+
+def test_the_two_hypotheses_are_one_case() -> None:
+    """Exchanging them on some bases does not change the posterior, nor the warning."""
+    plain = counts_of([0, 0, 0, 0], [5, 6, 7, 4])
+    exchanged = counts_of([0, 0, 7, 4], [5, 6, 0, 0])
+    first, second = doubt(plain), doubt(exchanged)
+    assert first is not None
+    assert first == second
+    assert first.bases == 4
+
+
+# --- no warning -------------------------------------------------------------------------------
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("nothing needs to be estimated")
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([3, 4, 5, 6], [5, 6, 4, 2]),
+        ([0, 4, 5, 6], [5, 6, 4, 2]),
+        ([0, 20, 5, 6], [5, 6, 4, 2]),
+        ([0, 4, 5, 6], [0, 20, 4, 2]),
+        ([1, 1, 1, 1], [19, 19, 19, 19]),
+        ([3], [5]),
+    ],
+)
+def test_half_of_the_bases_is_no_warning(
+    monkeypatch: pytest.MonkeyPatch, x: list[int], y: list[int]
+) -> None:
+    monkeypatch.setattr(doubts, "estimate_exact", refuse)
+    assert doubt(counts_of(x, y)) is None
+
+
+def test_no_warning_for_independent_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubts, "estimate_exact", refuse)
+    assert doubt(NONE, IndependentBinomial()) is None
+    # Control: the same counts under the other likelihood need the estimate.
+    with pytest.raises(AssertionError, match="nothing needs to be estimated"):
+        doubt(NONE)
+
+
+def test_no_warning_for_a_fixed_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubts, "estimate_exact", refuse)
+    assert doubt(NONE, epsilon=Fixed(value=2.0)) is None
+
+
+def test_trials_may_differ_between_bases() -> None:
+    """12 of 12 is an end, 12 of 20 is not."""
+    counts = AttackCounts(
+        false_positives=[12, 12], trials_h0=[12, 20], false_negatives=[5, 9], trials_h1=[20, 9]
+    )
+    found = doubt(counts)
+    assert found is not None
+    assert (found.bases, found.of) == (2, 2)
+    assert doubt(AttackCounts(
+        false_positives=[12, 12], trials_h0=[12, 20], false_negatives=[5, 9], trials_h1=[20, 10]
+    )) is None  # fmt: skip
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+
+def test_the_sentence_has_the_numbers() -> None:
+    sentence = ExtremeCounts(bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)).sentence
+    assert sentence.startswith("7 of 9 bases ")
+    assert "epsilon is 1.23 to 5.68 with probability 0.9." in sentence
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, math.nan])
+def test_level_out_of_range(level: float) -> None:
+    posterior = draws(NONE, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
+    with pytest.raises(InputError, match="level"):
+        check_extreme_counts(posterior, level=level)

@@ -1,0 +1,65 @@
+"""Tables of likelihoods: accuracy between the computed leaks, also for many scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.engines.curve import tables
+from epsilometer.engines.curve.tables import Accuracy, Table, evaluate, make_tables
+from epsilometer.model.mixtures import Curves
+
+ACCURACY = Accuracy(1.0, 10.0, 0.01)
+MODEL = em.CurveModel(delta=1e-5, mixing=em.families.KnownMixing(rate=0.4))
+
+
+def bases(*sizes: int, shift: float = 0.8) -> em.Scores:
+    """Gaussian scores; ``sizes`` are the numbers of models per side of each base."""
+    rng = np.random.default_rng(sum(sizes))
+    return em.Scores(
+        without=[rng.standard_normal(size) for size in sizes],
+        with_point=[rng.standard_normal(size) + shift for size in sizes],
+    )
+
+
+def worst_between(scores: em.Scores, table: Table) -> float:
+    """Largest error of the table, in nats, midway between its leaks, where any base is informative."""
+    middle = (table.leaks[1:] + table.leaks[:-1]) / 2
+    near = (table.logs > table.logs.max(axis=1, keepdims=True) - 20).any(axis=0)
+    leaks = middle[near[1:] & near[:-1]]
+    curves = Curves(family=table.family, rate=table.rate)
+    exact = evaluate(scores, curves, leaks, ACCURACY)
+    matters = exact > exact.max(axis=1, keepdims=True) - 20
+    return float(np.abs(table.at(leaks) - exact)[matters].max())
+
+
+@pytest.mark.parametrize("sizes", [(40,), (100, 30, 400), (3_000,), (3_500, 20)])
+def test_tables_are_right_between_their_leaks(sizes: tuple[int, ...]) -> None:
+    """A base with 5,000 scores or more is first scanned with a sample of them."""
+    scores = bases(*sizes)
+    assert (2 * max(sizes) > tables.THINNED_FROM) == (max(sizes) >= 3_000)
+    found = make_tables(scores, MODEL, 30.0, ACCURACY)
+    assert found
+    # An interval is halved while its middle is off by 6 spline errors; the halves are 8 times better.
+    assert max(worst_between(scores, table) for table in found) < 6 * ACCURACY.spline
+
+
+@pytest.mark.slow
+def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Posteriors with and without it are the same, to the engine's tolerance."""
+    wanted = [0.05, 0.5, 0.95]
+    for scores in (bases(3_000), bases(3_000, shift=0.0), bases(2_600, 100, 2_600)):
+        with monkeypatch.context() as patch:
+            sampled = em.estimate(scores, em.CurveModel(delta=1e-5))
+            patch.setattr(tables, "THINNED_FROM", 10**9)
+            whole = em.estimate(scores, em.CurveModel(delta=1e-5))
+        # The spline's error of one base; quantiles to half of the engine's tolerance.
+        assert sampled.log_evidence == pytest.approx(whole.log_evidence, abs=0.01)
+        found, expected = (each.quantile("epsilon", wanted) for each in (sampled, whole))
+        np.testing.assert_allclose(found, expected, rtol=0.005, atol=0.005)
+
+
+def test_no_leaks_ask_for_nothing() -> None:
+    found = evaluate(bases(20, 20), Curves(family=em.families.Gaussian()), np.empty(0), ACCURACY)
+    assert found.shape == (2, 0)

@@ -1,0 +1,512 @@
+"""The exact engine: golden values, slow twins, edges of the domain, and its own error estimate."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
+from epsilometer.engines.exact.panels import PanelDensity, gauss_legendre
+from epsilometer.errors import InputError
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import (
+    Beta,
+    Exponential,
+    Fixed,
+    HalfNormal,
+    LogNormal,
+    Prior,
+    Uniform,
+)
+from tests.engines.oracles import brute_force_posterior, quantile
+from tests.golden import reference
+
+QUANTILES = [0.05, 0.5, 0.95]
+
+
+def _counts(x: object, n0: object, y: object, n1: object) -> AttackCounts:
+    return AttackCounts(false_positives=x, trials_h0=n0, false_negatives=y, trials_h1=n1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", reference.FIXED_STRENGTH, ids=str)
+def test_golden_fixed_strength(case: tuple[int, int, float]) -> None:
+    trials, errors, strength = case
+    posterior = estimate_exact(
+        _counts(errors, trials, errors, trials),
+        CountModel(delta=0.01, strength=Fixed(value=strength)),
+    )
+    assert posterior.trustworthy
+    found = posterior.quantile("epsilon", QUANTILES)
+    # The golden values are quoted to four decimals.
+    np.testing.assert_allclose(found, reference.FIXED_STRENGTH[case], atol=3e-4)
+
+
+@pytest.mark.parametrize("trials", reference.ENDS_AT_99)
+def test_golden_against_trials(trials: int) -> None:
+    errors = 2 * trials // 5
+    posterior = estimate_exact(
+        _counts(errors, trials, errors, trials), CountModel(delta=0.01, strength=Fixed(value=0.99))
+    )
+    low, high = posterior.credible_interval("epsilon", 0.9)
+    assert (low, high) == pytest.approx(reference.ENDS_AT_99[trials], abs=2e-4)
+
+
+def test_ten_strong_attacks_against_a_brute_force_grid() -> None:
+    counts = _counts(reference.TEN_STRONG_X, 1000, reference.TEN_STRONG_Y, 1000)
+    posterior = estimate_exact(counts, CountModel(delta=0.01))
+    rows = [
+        (x, 1000, y, 1000)
+        for x, y in zip(reference.TEN_STRONG_X, reference.TEN_STRONG_Y, strict=True)
+    ]
+    grid = brute_force_posterior(rows, 0.01, epsilon_range=(2.0, 12.0), size=800, strength_size=200)
+    expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
+    # Midpoint grid of step 0.025 with a steep lower flank: a tenth of a step.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=2.5e-3)
+    strengths = quantile(grid["strength"], grid["strength_weight"], QUANTILES)
+    np.testing.assert_allclose(posterior.quantile("strength", QUANTILES), strengths, atol=2e-3)
+    # The notes' values, themselves rounded and good to about 0.002.
+    np.testing.assert_allclose(
+        posterior.quantile("epsilon", QUANTILES), reference.TEN_STRONG_NOTES, atol=3e-3
+    )
+    np.testing.assert_allclose(
+        posterior.quantile("strength", QUANTILES), reference.TEN_STRONG_STRENGTH_NOTES, atol=1e-3
+    )
+
+
+TWINS = [
+    ([(4, 10, 3, 10)], 0.0),
+    ([(0, 5, 2, 8), (3, 5, 1, 8)], 0.05),
+    ([(1, 1, 0, 1)], 0.0),
+    ([(30, 100, 20, 60), (90, 100, 20, 60)], 0.3),
+    ([(0, 20, 20, 20), (0, 20, 0, 20)], 1e-5),
+]
+
+
+@pytest.mark.parametrize(("rows", "delta"), TWINS)
+def test_against_a_slow_twin(rows: list[tuple[int, int, int, int]], delta: float) -> None:
+    x, n0, y, n1 = zip(*rows, strict=True)
+    posterior = estimate_exact(_counts(x, n0, y, n1), CountModel(delta=delta))
+    grid = brute_force_posterior(rows, delta, epsilon_range=(0.0, 16.0), size=400, strength_size=80)
+    expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
+    # Step 0.04 of the twin's midpoint grid; smooth densities, so far better than a step.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.015)
+    strengths = quantile(grid["strength"], grid["strength_weight"], QUANTILES)
+    np.testing.assert_allclose(posterior.quantile("strength", QUANTILES), strengths, atol=0.01)
+
+
+@pytest.mark.parametrize("mistake", ["with_area", "with_jacobian_twist"])
+def test_the_twin_rejects_known_mistakes(mistake: str) -> None:
+    """Negative control: without the area term, or with p(epsilon)/epsilon, the twins disagree."""
+    rows = [(30, 100, 20, 60), (20, 100, 20, 60)]
+    posterior = estimate_exact(_counts([30, 20], 100, [20, 20], 60), CountModel(delta=0.01))
+    wrong = {"with_area": False} if mistake == "with_area" else {"with_jacobian_twist": True}
+    grid = brute_force_posterior(
+        rows,
+        0.01,
+        epsilon_range=(0.0, 16.0),
+        size=160,
+        strength_size=60,
+        **wrong,
+    )
+    expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
+    assert np.max(np.abs(posterior.quantile("epsilon", QUANTILES) - expected)) > 0.05
+
+
+@pytest.mark.parametrize("name", ["A1", "A3", "A4"])
+def test_golden_correlated(name: str) -> None:
+    x, y, expected, strength = reference.CORRELATED[name]
+    posterior = estimate_exact(
+        _counts(x, 100, y, 100), CountModel(delta=0.001, likelihood=CorrelatedNormal())
+    )
+    assert posterior.trustworthy
+    # The notes are good to 0.01 and rounded to 0.01; finer steps of A3 give 1.172 for their 1.16.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.015)
+    assert posterior.mean("strength") == pytest.approx(strength, abs=0.002)
+
+
+def test_correlated_against_two_dimensional_sums() -> None:
+    """One base, tau and rho fixed by a tiny prior scale: the posterior on a plain grid."""
+    likelihood = CorrelatedNormal(within_correlation_scale=1e-7)
+    counts = _counts([12], 50, [9], 40)
+    posterior = estimate_exact(counts, CountModel(delta=0.01, likelihood=likelihood))
+    points = 500
+    angle = (np.arange(points) + 0.5) / points * np.pi / 2
+    rate = np.sin(angle) ** 2
+    weight = np.sin(2 * angle)
+    alpha, beta = rate[:, None, None], rate[None, :, None]
+    from epsilometer.model import region
+
+    level = region.critical_epsilon(alpha[..., 0], beta[..., 0], 0.01)
+    bound = float(likelihood.cross_correlation_bound(counts, 0.0))
+    nodes, weights = np.polynomial.legendre.leggauss(9)
+    mass = np.zeros((points, points))
+    for r, w in zip(nodes, weights, strict=True):
+        logs = likelihood.log_density(
+            counts, alpha, beta, within_correlation=0.0, cross_correlation=float(r) * bound
+        )[..., 0]
+        mass += 0.5 * w * np.exp(logs) * weight[:, None] * weight[None, :]
+    # rho is shared by a single base only, so mixing the likelihood over rho first is exact.
+    epsilon = np.asarray((np.arange(240) + 0.5) * 0.05, dtype=np.float64)
+    order = np.argsort(level, axis=None)
+    cumulative = np.append(0.0, np.cumsum(mass.ravel()[order]))
+    inside = cumulative[np.searchsorted(level.ravel()[order], epsilon, side="right")]
+    strength = (np.arange(40) + 0.5) / 40
+    post = np.zeros(len(epsilon))
+    for s in strength:
+        levels = region.critical_epsilon(alpha[..., 0], beta[..., 0], s * 0.01).ravel()
+        nearest = np.argsort(levels)
+        summed = np.append(0.0, np.cumsum(mass.ravel()[nearest]))
+        core = summed[np.searchsorted(levels[nearest], s * epsilon, side="right")]
+        area = np.exp(region.log_area(epsilon, 0.01)) - np.exp(
+            [float(region.log_area(s * e, s * 0.01)) for e in epsilon]
+        )
+        post += (inside - core) / area
+    post *= np.exp(-0.5 * epsilon**2 / 10)
+    expected = quantile(epsilon, post / post.sum(), QUANTILES)
+    # Points of a 500 x 500 grid are either inside or outside the region: about 0.02 in epsilon.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.04)
+
+
+WEAK = (
+    [14, 10, 4, 9, 12, 10, 11, 12, 13, 14, 24, 6, 13, 9, 9, 9, 13, 12, 13, 10],
+    [91, 76, 84, 71, 84, 87, 85, 85, 91, 89, 91, 89, 89, 83, 87, 87, 87, 88, 89, 86],
+)
+"""Twenty nearly uninformative attacks, as on a private algorithm."""
+
+
+@pytest.mark.slow
+def test_weak_attacks_are_resolved_where_epsilon_is_about_delta() -> None:
+    """There the region changes its shape; unresolved, quantiles were off by 0.2."""
+    model = CountModel(delta=0.001, likelihood=CorrelatedNormal())
+    counts = _counts(WEAK[0], 100, WEAK[1], 100)
+    posterior = estimate_exact(counts, model)
+    finer = estimate_exact(counts, model, ExactSettings(tolerance=3e-3))
+    assert posterior.trustworthy
+    assert finer.trustworthy
+    difference = posterior.quantile("epsilon", QUANTILES) - finer.quantile("epsilon", QUANTILES)
+    # Between two modes half of the probability moves a quantile far: five times the tolerance.
+    assert np.abs(difference).max() < 0.05
+
+
+@pytest.mark.parametrize("epsilon", [0.005, 0.02, 0.3])
+def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
+    """tau, rho and strength fixed: the evidence is the mass of the region over its area."""
+    from epsilometer.model import region
+
+    delta, trials = 0.001, 100
+    likelihood = CorrelatedNormal(within_correlation_scale=1e-9)
+    counts = _counts(WEAK[0][:5], trials, WEAK[1][:5], trials)
+    model = CountModel(
+        delta=delta, epsilon=Fixed(value=epsilon), strength=Fixed(value=0.0), likelihood=likelihood
+    )
+    angle = (np.arange(4000) + 0.5) / 4000 * np.pi / 2
+    alpha, width = np.sin(angle) ** 2, np.sin(2 * angle) * np.pi / 8000
+    # The region is convex: for each alpha an interval of beta, mirrored about (1/2, 1/2).
+    edge = np.maximum(
+        np.exp(-epsilon) * (1 - delta - alpha), 1 - delta - np.exp(epsilon) * alpha
+    ).clip(0, 1)
+    low, high = edge, 1 - edge[::-1]
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    beta = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * nodes
+    bound = float(likelihood.cross_correlation_bound(counts, 0.0))
+    r, r_weight = np.polynomial.legendre.leggauss(15)
+    logs = []
+    for each, share in zip(r, r_weight, strict=True):
+        density = np.exp(
+            likelihood.log_density(
+                counts,
+                alpha[:, None, None],
+                beta[:, :, None],
+                within_correlation=0.0,
+                cross_correlation=float(each) * bound,
+            )
+        )
+        mass = np.einsum("i,j,ijk->k", width * 0.5 * (high - low), weights, density)
+        logs.append(np.log(0.5 * share) + np.log(mass).sum())
+    expected = np.logaddexp.reduce(logs) - 5 * float(region.log_area(epsilon, delta))
+    found = estimate_exact(counts, model).log_evidence
+    # rho has a rule of few nodes in the engine.
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        HalfNormal(scale=1.0),
+        Exponential(mean=2.0),
+        LogNormal(median=2.0, log_scale=0.5),
+        Uniform(upper=6.0),
+    ],
+)
+def test_priors_for_epsilon_by_reweighting(prior: Prior) -> None:
+    """Posterior means under another prior equal reweighted means under a wide one."""
+    assert not isinstance(prior, Fixed)
+    counts = _counts([10, 20], 100, [20, 15], 100)
+    wide = estimate_exact(counts, CountModel(delta=0.01, epsilon=Uniform(upper=25.0)))
+    other = estimate_exact(counts, CountModel(delta=0.01, epsilon=prior))
+    epsilon = np.linspace(1e-3, 24.99, 20_000)
+    weight = wide.density("epsilon", epsilon) * np.exp(prior.log_density(epsilon))
+    expected = float(np.sum(weight * epsilon) / np.sum(weight))
+    assert other.mean("epsilon") == pytest.approx(expected, rel=2e-3)
+
+
+FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
+"""Priors that extend to where masses and areas are too small for double precision."""
+
+
+@pytest.mark.parametrize("prior", FAR)
+@pytest.mark.parametrize("strength", [Beta(), Fixed(value=0.5)])
+def test_priors_that_reach_far_find_no_peak_in_the_noise(
+    prior: Prior, strength: Beta | Fixed
+) -> None:
+    """Few trials leave epsilon to the prior; rounding errors of masses must not favour its far end."""
+    counts = _counts([0, 1, 1, 2], 3, [1, 1, 2, 3], 3)
+    check_by_reweighting(counts, prior, strength=strength)
+
+
+@pytest.mark.parametrize("prior", [HalfNormal(scale=20.0), LogNormal()])
+def test_far_priors_of_correlated_counts(prior: Prior) -> None:
+    counts = _counts([8, 12, 10], 100, [50, 47, 55], 100)
+    check_by_reweighting(counts, prior, likelihood=CorrelatedNormal())
+
+
+def check_by_reweighting(counts: AttackCounts, prior: Prior, **model: Any) -> None:
+    """The posterior under the usual prior, from the one under another by the ratio of the two."""
+    assert not isinstance(prior, Fixed)
+    usual = HalfNormal()
+    wide = estimate_exact(counts, CountModel(delta=0.01, epsilon=prior, **model))
+    near = estimate_exact(counts, CountModel(delta=0.01, epsilon=usual, **model))
+    assert wide.trustworthy
+    marginal = wide.marginals["epsilon"]
+    ratio = np.exp(usual.log_density(marginal.nodes) - prior.log_density(marginal.nodes))
+    found = PanelDensity(breaks=marginal.breaks, values=marginal.values * ratio)
+    # Twice the engine's tolerance, one for each posterior.
+    tolerance = 2 * (wide.accuracy.tolerance + near.accuracy.tolerance)
+    for probability in (0.05, 0.5, 0.95):
+        expected = float(near.quantile("epsilon", probability))
+        assert float(found.quantile(probability)) == pytest.approx(expected, rel=tolerance)
+    _, weights = gauss_legendre(marginal.values.shape[1])
+    half = 0.5 * np.diff(marginal.breaks)[:, None]
+    share = float(np.sum(half * marginal.values * ratio * weights))
+    # The evidence is a product of likelihoods, each accurate to the tolerance.
+    evidence = wide.log_evidence + np.log(share)
+    assert near.log_evidence == pytest.approx(evidence, abs=len(counts) * tolerance)
+
+
+def test_panels_that_are_never_resolved_still_fit_together() -> None:
+    """With few rounds the last split once had no rows."""
+    counts = _counts([10, 30, 0, 5], 100, [20, 30, 0, 4], 80)
+    model = CountModel(delta=0.05, strength=Fixed(value=0.5), likelihood=CorrelatedNormal())
+    posterior = estimate_exact(counts, model)
+    assert posterior.trustworthy
+    assert (
+        len(posterior.marginals["epsilon"].breaks) == len(posterior.marginals["epsilon"].values) + 1
+    )
+
+
+def test_no_attack_is_likelier_than_at_its_own_rates() -> None:
+    from scipy.stats import binom
+
+    from epsilometer.engines.exact.nuisance import NoNuisance
+    from epsilometer.engines.exact.treatments import treatment_of
+
+    counts = _counts([0, 3, 7], 7, [2, 0, 5], 9)
+    likelihood = CountModel(delta=0.0).likelihood
+    kernel = treatment_of(likelihood).kernel(likelihood, counts, NoNuisance())
+    rates = np.linspace(0, 1, 1001)
+    for base, largest in enumerate(kernel.log_largest()):
+        x, y = counts.false_positives[base], counts.false_negatives[base]
+        logs = np.max(binom.logpmf(x, 7, rates)) + np.max(binom.logpmf(y, 9, rates))
+        assert logs <= largest + 1e-12
+        # Rates a thousandth apart come this near to the maximum.
+        assert logs == pytest.approx(largest, abs=1e-4)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.0, 5.0), (7.5, 1.5)])
+def test_beta_priors_for_the_strength_by_reweighting(a: float, b: float) -> None:
+    counts = _counts([10, 20], 100, [20, 15], 100)
+    flat = estimate_exact(counts, CountModel(delta=0.01))
+    other = estimate_exact(counts, CountModel(delta=0.01, strength=Beta(a=a, b=b)))
+    # Midpoints of equal cells in arcsine scale, fine at both ends where Beta(.5, .5) is infinite.
+    angle = (np.arange(20_000) + 0.5) / 20_000 * np.pi / 2
+    s = np.sin(angle) ** 2
+    weight = flat.density("strength", s) * np.exp(Beta(a=a, b=b).log_density(s)) * np.sin(2 * angle)
+    expected = float(np.sum(weight * s) / np.sum(weight))
+    assert other.mean("strength") == pytest.approx(expected, abs=2e-3)
+
+
+def test_strength_one_is_the_limit() -> None:
+    counts = _counts([200], 500, [200], 500)
+    near, limit = (
+        estimate_exact(counts, CountModel(delta=0.01, strength=Fixed(value=s)))
+        for s in (1 - 1e-6, 1.0)
+    )
+    np.testing.assert_allclose(
+        near.quantile("epsilon", QUANTILES), limit.quantile("epsilon", QUANTILES), atol=1e-4
+    )
+
+
+def test_fixed_epsilon_and_both_fixed() -> None:
+    counts = _counts([40, 50], 1000, [250, 200], 1000)
+    posterior = estimate_exact(counts, CountModel(delta=0.01, epsilon=Fixed(value=3.0)))
+    assert posterior.quantile("epsilon", QUANTILES).tolist() == [3.0] * 3
+    assert posterior.parameters == ("strength",)
+    # The evidence at a fixed strength, averaged over its prior, is the evidence at fixed epsilon.
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    values = [
+        estimate_exact(
+            counts,
+            CountModel(
+                delta=0.01, epsilon=Fixed(value=3.0), strength=Fixed(value=float(0.5 + 0.5 * s))
+            ),
+        ).log_evidence
+        for s in nodes
+    ]
+    average = np.log(np.sum(0.5 * weights * np.exp(np.array(values) - max(values)))) + max(values)
+    assert posterior.log_evidence == pytest.approx(average, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "n0", "y", "n1", "delta"),
+    [
+        ([0], 1, [0], 1, 0.0),
+        ([1], 1, [1], 1, 0.0),
+        ([0, 0, 100], 100, [0, 100, 0], 100, 1e-5),
+        ([0], 10**9, [0], 10**9, 1e-5),
+        ([5 * 10**8], 10**9, [5 * 10**8], 10**9, 1e-5),
+        ([10**8], 10**9, [1], 2, 1e-6),
+        ([10, 20], 100, [20, 10], 100, 0.9),
+        pytest.param([10], 1000, [20], 1000, 0.99, marks=pytest.mark.slow),
+    ],
+)
+def test_edges_of_the_domain(x: list[int], n0: int, y: list[int], n1: int, delta: float) -> None:
+    posterior = estimate_exact(_counts(x, n0, y, n1), CountModel(delta=delta))
+    assert posterior.trustworthy
+    for name in ("epsilon", "strength"):
+        low, middle, high = posterior.quantile(name, QUANTILES)
+        assert 0 <= low < middle < high
+        assert np.isfinite(posterior.mean(name))
+
+
+def test_huge_trials_pin_the_critical_level() -> None:
+    """With a billion trials at strength 1 epsilon is the critical epsilon of the rates."""
+    from epsilometer.model.region import critical_epsilon
+
+    counts = _counts([10**8], 10**9, [2 * 10**8], 10**9)
+    posterior = estimate_exact(counts, CountModel(delta=0.01, strength=Fixed(value=1.0)))
+    expected = float(critical_epsilon(0.1, 0.2, 0.01))
+    assert posterior.median("epsilon") == pytest.approx(expected, abs=5e-4)
+    assert posterior.standard_deviation("epsilon") < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "y", "delta"),
+    [([10, 30], 200, [20, 50], 0.05), ([3000, 9000], 20_000, [5000, 4000], 0.05)],
+    ids=["blunt", "sharper than delta"],
+)
+def test_nodes_in_delta_do_not_matter(
+    x: list[int], n: int, y: list[int], delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many values of d to interpolate masses between must give the same answer."""
+    from epsilometer.engines.exact import surface
+
+    counts, model = _counts(x, n, y, n), CountModel(delta=delta)
+    few = estimate_exact(counts, model)
+    monkeypatch.setattr(surface, "SHARP_NODES", 2 * surface.SHARP_NODES)
+    monkeypatch.setattr(surface, "BLUNT", 0.0)
+    many = estimate_exact(counts, model)
+    for name in ("epsilon", "strength"):
+        np.testing.assert_allclose(
+            few.quantile(name, QUANTILES), many.quantile(name, QUANTILES), atol=2e-4
+        )
+    assert few.log_evidence == pytest.approx(many.log_evidence, abs=1e-4)
+
+
+def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: with hardly any for sharp counts the stated error is large."""
+    from epsilometer.engines.exact import surface
+
+    counts, model = _counts([3000, 9000], 20_000, [5000, 4000], 20_000), CountModel(delta=0.05)
+    monkeypatch.setattr(surface, "SHARP_NODES", 0.0)
+    once = estimate_exact(counts, model, ExactSettings(most_levels=2))
+    assert not once.trustworthy
+
+
+def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fluxes use the thread pool, so they must not be called from within its tasks."""
+    from epsilometer.engines.exact import flux, surface
+
+    askers, log_flux = set(), flux.log_flux
+
+    def seen(*question: Any) -> Any:
+        askers.add(threading.current_thread())
+        return log_flux(*question)
+
+    monkeypatch.setattr(surface, "log_flux", seen)
+    monkeypatch.setattr(surface, "CHUNK_ENTRIES", 1)  # each attack is a separate job
+    estimate_exact(
+        _counts([5, 30], 50, [20, 10], 60), CountModel(delta=0.02, strength=Fixed(value=1.0))
+    )
+    assert askers == {threading.main_thread()}
+
+
+def test_order_and_symmetry_of_bases_do_not_matter() -> None:
+    model = CountModel(delta=0.02)
+    one = estimate_exact(_counts([5, 30], [50, 80], [20, 10], [60, 40]), model)
+    two = estimate_exact(_counts([30, 40], [80, 60], [10, 45], [40, 50]), model)
+    np.testing.assert_allclose(
+        one.quantile("epsilon", QUANTILES), two.quantile("epsilon", QUANTILES), rtol=1e-9
+    )
+
+
+def test_the_error_estimate_is_true_and_can_be_missed() -> None:
+    counts = _counts([10, 30], 200, [20, 50], 200)
+    loose = estimate_exact(counts, CountModel(delta=0.01), ExactSettings(tolerance=0.05))
+    tight = estimate_exact(
+        counts, CountModel(delta=0.01), ExactSettings(tolerance=1e-6, most_levels=4)
+    )
+    gap = np.abs(loose.quantile("epsilon", QUANTILES) - tight.quantile("epsilon", QUANTILES))
+    assert np.max(gap) <= loose.accuracy.error + 1e-6
+    impossible = estimate_exact(
+        counts, CountModel(delta=0.01), ExactSettings(tolerance=1e-14, most_levels=2)
+    )
+    assert not impossible.trustworthy
+    assert impossible.accuracy.error > 1e-14
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="trials_h0 >= 2"):
+        estimate_exact(
+            _counts([0], 1, [0], 5), CountModel(delta=0.0, likelihood=CorrelatedNormal())
+        )
+    with pytest.raises(InputError, match="stays below"):
+        estimate_exact(
+            _counts([0], 1, [0], 5), CountModel(delta=0.0, epsilon=HalfNormal(scale=1e4))
+        )
+    with pytest.raises(InputError, match="expected epsilon > 0"):
+        CountModel(delta=0.0, epsilon=Fixed(value=0.0))
+
+
+@pytest.mark.parametrize("bases", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_many_bases_find_the_truth(bases: int) -> None:
+    """Sharp posteriors far from any first guess of the panels, and errors that add up over bases."""
+    from epsilometer.model import region
+    from epsilometer.model.likelihoods import IndependentBinomial
+
+    rng = np.random.default_rng(0)
+    alpha, beta = region.sample_ring(bases, 3.0, 0.01, 0.3, rng=rng)
+    counts = IndependentBinomial().sample(alpha, beta, trials_h0=100, trials_h1=100, rng=rng)
+    posterior = estimate_exact(counts, CountModel(delta=0.01))
+    assert posterior.trustworthy
+    for name, truth in (("epsilon", 3.0), ("strength", 0.3)):
+        low, high = posterior.quantile(name, [1e-4, 1 - 1e-4])
+        assert low < truth < high
+    # Draws come from the joint grid, quantiles from the marginals: they must agree.
+    drawn = posterior.draws(20_000, rng=rng)["strength"]
+    middle = posterior.median("strength")
+    assert abs(np.mean(drawn < middle) - 0.5) < 5 * 0.5 / np.sqrt(20_000)

@@ -1,0 +1,403 @@
+"""MCMC against the exact engine, its settings, and faulty twins that the check must catch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from epsilometer.engines.exact.engine import estimate_exact
+from epsilometer.engines.mcmc import attack_chain, densities
+from epsilometer.engines.mcmc.diagnostics import diagnose_parameter
+from epsilometer.engines.mcmc.driver import McmcSettings
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.engines.mcmc.settings import (
+    FixedRandomWalk,
+    InformedAuxiliaries,
+    TunedRandomWalk,
+    UniformAuxiliaries,
+)
+from epsilometer.errors import InputError
+from epsilometer.model import region
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import (
+    NormalScatter,
+    PooledGroups,
+    ScatteredMembers,
+    UniformScatter,
+)
+from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, IndependentBinomial
+from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+
+Z = 5.0
+"""About 200 comparisons of roughly normal errors: false alarms below 1e-3 (2 x 2.9e-7 each)."""
+
+STRONG = AttackCounts(
+    false_positives=[4, 10, 20], trials_h0=[60, 80, 100], false_negatives=[20, 5, 9], trials_h1=90
+)
+ZEROS = AttackCounts(
+    false_positives=[0, 5, 0, 30], trials_h0=30, false_negatives=[6, 0, 0, 20], trials_h1=30
+)
+LOW = AttackCounts(
+    false_positives=[10, 8, 12], trials_h0=100, false_negatives=[0, 15, 3], trials_h1=100
+)
+SMALL = AttackCounts(
+    false_positives=[3, 6], trials_h0=[12, 15], false_negatives=[4, 0], trials_h1=[15, 10]
+)
+MIDDLE = AttackCounts(
+    false_positives=[3, 6], trials_h0=[12, 15], false_negatives=[4, 2], trials_h1=[15, 10]
+)
+ONE = AttackCounts(false_positives=[40], trials_h0=100, false_negatives=[40], trials_h1=100)
+
+OURS = McmcSettings(num_iterations=8000, num_warmup=2000, num_chains=2, seed=20240917)
+PUBLISHED_FORM = McmcSettings.published(
+    num_auxiliary=40,
+    num_iterations=30_000,
+    num_warmup=2000,
+    num_chains=2,
+    seed=5,
+    proposal=FixedRandomWalk(
+        log_epsilon_scale=0.5,
+        strength_scale=0.25,
+        within_correlation_scale=0.015,
+        cross_correlation_scale=0.05,
+    ),
+)
+
+
+def quantile_error(draws: NDArray[np.float64], probability: float) -> float:
+    """Monte Carlo standard error of a quantile."""
+    from arviz_stats import base
+
+    array_stats: Any = base.array_stats  # type: ignore[attr-defined]
+    return float(
+        array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="quantile", prob=probability)
+    )
+
+
+def largest_z(posterior: SamplePosterior) -> float:
+    """The largest deviation from the exact engine, in Monte Carlo standard errors.
+
+    The exact engine's own error estimate is added to the standard error.
+    """
+    exact = estimate_exact(posterior.counts, posterior.model)
+    assert exact.trustworthy
+    worst = 0.0
+    for name in posterior.parameters:
+        draws = posterior.samples[name]
+        error = posterior.diagnostics.parameters[name].mean_standard_error
+        found, expected, errors = [posterior.mean(name)], [exact.mean(name)], [error]
+        for probability in (0.05, 0.5, 0.95):
+            found.append(float(posterior.quantile(name, probability)))
+            expected.append(float(exact.quantile(name, probability)))
+            errors.append(quantile_error(draws, probability))
+        slack = exact.accuracy.error * np.maximum(1.0, np.abs(expected)) / Z
+        z = np.abs(np.subtract(found, expected)) / (np.array(errors) + slack)
+        worst = max(worst, float(z.max()))
+    return worst
+
+
+MODELS = {
+    "delta 0, unequal trials": (STRONG, CountModel(delta=0.0)),
+    "delta .05": (
+        STRONG,
+        CountModel(delta=0.05, epsilon=Exponential(mean=3), strength=Beta(a=2, b=3)),
+    ),
+    "zero counts": (ZEROS, CountModel(delta=0.0)),
+    "strength 0": (ONE, CountModel(delta=0.01, strength=Fixed(value=0.0))),
+    "strength 0, delta 0": (SMALL, CountModel(delta=0.0, strength=Fixed(value=0.0))),
+    "strength .99": (ONE, CountModel(delta=0.01, strength=Fixed(value=0.99))),
+    "epsilon fixed": (STRONG, CountModel(delta=0.01, epsilon=Fixed(value=3.0))),
+    "uniform": (SMALL, CountModel(delta=0.3, epsilon=Uniform(upper=4))),
+    "correlated, unequal trials": (
+        STRONG,
+        CountModel(delta=0.0, likelihood=CorrelatedNormal(within_correlation_scale=0.02)),
+    ),
+    "correlated, zero counts": (LOW, CountModel(delta=0.05, likelihood=CorrelatedNormal())),
+    "cells, zero counts": (LOW, CountModel(delta=0.05, likelihood=CorrelatedCells())),
+    "correlated, strength .99": (
+        ONE,
+        CountModel(delta=0.01, strength=Fixed(value=0.99), likelihood=CorrelatedNormal()),
+    ),
+    "correlated, strength 0": (
+        ONE,
+        CountModel(delta=0.01, strength=Fixed(value=0.0), likelihood=CorrelatedNormal()),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_default_form_agrees_with_the_exact_engine(case: str) -> None:
+    counts, model = MODELS[case]
+    posterior = OURS.estimate(counts, model)
+    for figures in posterior.diagnostics.parameters.values():
+        assert figures.r_hat < 1.03
+        assert figures.bulk_effective_size > 200
+    assert largest_z(posterior) < Z
+
+
+@pytest.mark.parametrize(
+    ("counts", "model"),
+    [
+        (SMALL, CountModel(delta=0.0)),
+        (SMALL, CountModel(delta=0.05, epsilon=HalfNormal(scale=2))),
+        (SMALL, CountModel(delta=0.05, strength=Fixed(value=0.0))),
+        (
+            MIDDLE,
+            CountModel(delta=0.05, likelihood=CorrelatedNormal(within_correlation_scale=0.03)),
+        ),
+        (MIDDLE, CountModel(delta=0.05, likelihood=CorrelatedCells(within_correlation_scale=0.03))),
+    ],
+    ids=["delta 0", "delta .05", "strength 0", "correlated", "cells"],
+)
+def test_published_form_agrees_with_the_exact_engine(
+    counts: AttackCounts, model: CountModel
+) -> None:
+    assert largest_z(PUBLISHED_FORM.estimate(counts, model)) < Z
+
+
+def test_log_normal_prior_is_the_half_normal_reweighted() -> None:
+    wide, narrow = HalfNormal(scale=6.0), LogNormal(median=2.0, log_scale=0.7)
+    grid = np.linspace(5e-4, 60, 60_001)
+    base = estimate_exact(SMALL, CountModel(delta=0.05, epsilon=wide))
+    density = base.density("epsilon", grid)
+    density = density * np.exp(narrow.log_density(grid) - wide.log_density(grid))
+    cumulative = np.cumsum(density) / density.sum()
+    posterior = OURS.estimate(SMALL, CountModel(delta=0.05, epsilon=narrow))
+    for probability in (0.05, 0.5, 0.95):
+        error = quantile_error(posterior.samples["epsilon"], probability)
+        expected = float(np.interp(probability, cumulative, grid))
+        # 0.002 is the step of the grid and the exact engine's tolerance.
+        assert abs(float(posterior.quantile("epsilon", probability)) - expected) < Z * error + 0.002
+
+
+def test_mixed_choices_agree_with_the_exact_engine() -> None:
+    settings = replace(PUBLISHED_FORM, auxiliaries=InformedAuxiliaries(), num_auxiliary=10)
+    assert largest_z(settings.estimate(SMALL, CountModel(delta=0.01))) < Z
+    settings = replace(OURS, auxiliaries=UniformAuxiliaries())
+    assert largest_z(settings.estimate(SMALL, CountModel(delta=0.01))) < Z
+
+
+@pytest.mark.parametrize("settings", [OURS, PUBLISHED_FORM], ids=["ours", "published"])
+@pytest.mark.parametrize(
+    "fault", [densities.NO_JACOBIAN, densities.NO_AREA], ids=["no epsilon'/epsilon", "no area"]
+)
+def test_a_twin_with_a_fault_fails_the_same_check(
+    settings: McmcSettings, fault: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intact = densities.compile_model
+
+    def sabotaged(*counts_and_model: Any, **options: Any) -> densities.CompiledModel:
+        return intact(*counts_and_model, **options)._replace(fault=fault)
+
+    monkeypatch.setattr(densities, "compile_model", sabotaged)
+    assert largest_z(settings.estimate(SMALL, CountModel(delta=0.0))) > Z
+
+
+@pytest.mark.parametrize(
+    "model",
+    [CountModel(delta=0.01), CountModel(delta=0.01, likelihood=CorrelatedNormal())],
+    ids=["binomial", "correlated"],
+)
+def test_same_seed_same_draws_for_any_number_of_threads(model: CountModel) -> None:
+    settings = McmcSettings(num_iterations=700, num_warmup=600, num_chains=3, seed=7)
+    runs = [settings.estimate(SMALL, model, num_threads=k) for k in (1, 3, None)]
+    other = replace(settings, seed=8).estimate(SMALL, model)
+    for name in runs[0].parameters:
+        assert np.array_equal(runs[0].samples[name], runs[1].samples[name])
+        assert np.array_equal(runs[0].samples[name], runs[2].samples[name])
+        assert not np.array_equal(runs[0].samples[name], other.samples[name])
+        chains = runs[0].samples[name]
+        assert not np.array_equal(chains[0], chains[1])
+
+
+def test_published_settings_are_those_of_the_appendix() -> None:
+    settings = McmcSettings.published(seed=3)
+    assert settings.num_auxiliary == 1000
+    assert settings.num_iterations + settings.num_warmup == 100_000
+    assert settings.num_warmup == 10_000
+    assert settings.num_chains == 1
+    assert settings.seed == 3
+    assert settings.auxiliaries == UniformAuxiliaries()
+    walk = settings.proposal
+    assert isinstance(walk, FixedRandomWalk)
+    scales = [
+        walk.log_epsilon_scale,
+        walk.strength_scale,
+        walk.within_correlation_scale,
+        walk.cross_correlation_scale,
+    ]
+    assert np.allclose(np.square(scales), [1e-2, 1e-4, 1e-6, 1e-6], rtol=1e-12)
+
+
+def test_chains_start_inside_the_ring() -> None:
+    for counts, model in MODELS.values():
+        for seed in range(5):
+            start, rates = attack_chain.draw_start(counts, model, rng=np.random.default_rng(seed))
+            epsilon, strength = start[:2]
+            alpha, beta = rates.T
+            wider = epsilon * (1 + 1e-12)
+            inside = region.ring_contains(alpha, beta, wider, model.delta, strength)
+            assert np.all(inside)
+
+
+@pytest.mark.parametrize(("epsilon", "strength"), [(1e-5, 0.3), (0.7, 0.0), (5.0, 1 - 1e-9)])
+@pytest.mark.parametrize("delta", [0.0, 0.2])
+def test_kernel_area_is_the_region_modules(epsilon: float, strength: float, delta: float) -> None:
+    found = densities.log_ring_area(epsilon, delta, strength)
+    assert np.isclose(found, region.log_ring_area(epsilon, delta, strength), rtol=1e-13)
+
+
+GROUPED = AttackCounts(
+    false_positives=[3, 6], trials_h0=20, false_negatives=[4, 5], trials_h1=20, groups=["a", "a"]
+)
+
+
+class Tilted(IndependentBinomial):
+    """A third-party likelihood."""
+
+    name = "tilted"
+
+
+class Narrow(NormalScatter):
+    """A third-party scatter."""
+
+    name = "narrow"
+
+
+class Shifted(HalfNormal):
+    """A third-party prior, unknown to compiled code."""
+
+    @property
+    def compiled(self) -> Any:
+        return None
+
+
+def scattered(**options: Any) -> CountModel:
+    return CountModel(delta=0.0, dependence=ScatteredMembers(**options))
+
+
+@pytest.mark.parametrize(
+    ("counts", "model", "message"),
+    [
+        (ONE, CountModel(delta=0.0, strength=Fixed(value=1.0)), "strength < 1, .* exact engine"),
+        (
+            ONE,
+            CountModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5)),
+            "both fixed",
+        ),
+        (ONE, CountModel(delta=0.0, likelihood=Tilted()), "likelihood .*binomial, correlated"),
+        (ONE, CountModel(delta=0.0, epsilon=Shifted()), "prior of epsilon .*half-normal"),
+        (ONE, CountModel(delta=0.0, epsilon=Beta()), "prior of epsilon .*half-normal"),
+        (GROUPED, CountModel(delta=0.0, dependence=PooledGroups()), "pooled groups"),
+        (GROUPED, scattered(spread=Fixed(value=0.0)), "spread > 0"),
+        (GROUPED, scattered(spread=Shifted(scale=0.05)), "prior of spread"),
+        (GROUPED, scattered(scatter=Narrow()), "scatter .*normal, uniform"),
+    ],
+)
+def test_what_is_not_supported_is_refused_in_the_same_words(
+    counts: AttackCounts, model: CountModel, message: str
+) -> None:
+    refusal = McmcSettings().supports(counts, model)
+    assert refusal is not None
+    assert re.search(message, refusal)
+    with pytest.raises(InputError, match=re.escape(refusal)):
+        McmcSettings().estimate(counts, model)
+
+
+def test_all_models_of_these_tests_are_supported() -> None:
+    for counts, model in MODELS.values():
+        assert McmcSettings().supports(counts, model) is None
+    assert McmcSettings().supports(GROUPED, scattered(scatter=UniformScatter())) is None
+    # Independent rows have no scatter that could be refused.
+    assert McmcSettings().supports(ONE, CountModel(delta=0.0, dependence=PooledGroups())) is None
+    both = CountModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5))
+    assert McmcSettings().supports(ONE, replace(both, likelihood=CorrelatedNormal())) is None
+
+
+def test_correlated_counts_of_one_trial_are_refused() -> None:
+    single = AttackCounts(false_positives=[1], trials_h0=1, false_negatives=[0], trials_h1=1)
+    with pytest.raises(InputError, match="trials_h0 >= 2"):
+        McmcSettings().estimate(single, CountModel(delta=0.0, likelihood=CorrelatedNormal()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_auxiliary", 1),
+        ("num_sweeps", 0),
+        ("num_iterations", 0),
+        ("num_warmup", -1),
+        ("num_chains", 0),
+        ("seed", -1),
+        ("seed", 1.5),
+        ("auxiliaries", "uniform"),
+        ("proposal", TunedRandomWalk),
+    ],
+)
+def test_settings_are_checked(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        McmcSettings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_step_sizes_are_checked() -> None:
+    with pytest.raises(InputError, match="strength_scale > 0"):
+        FixedRandomWalk(strength_scale=0.0)
+
+
+def test_progress_reaches_the_total() -> None:
+    seen: list[tuple[int, int]] = []
+    lines: list[str] = []
+    settings = McmcSettings(num_iterations=600, num_warmup=300, num_chains=2)
+    settings.estimate(
+        SMALL,
+        CountModel(delta=0.01),
+        report=lines.append,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen[-1] == (1800, 1800)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert lines
+
+
+def test_a_chain_that_never_moves_has_not_converged() -> None:
+    constant = diagnose_parameter(np.ones((4, 1000)))
+    one_stuck = np.random.default_rng(0).normal(size=(4, 1000))
+    one_stuck[2] = 0.0
+    assert not constant.converged
+    assert not diagnose_parameter(one_stuck).converged
+    assert diagnose_parameter(np.random.default_rng(0).normal(size=(4, 1000))).converged
+    assert diagnose_parameter(np.random.default_rng(0).normal(size=(1, 4000))).converged
+    drifting = np.random.default_rng(0).normal(size=(1, 4000)) + np.linspace(0, 2, 4000)
+    assert not diagnose_parameter(drifting).converged
+
+
+def test_short_runs_are_not_trusted_and_answer_all_the_same() -> None:
+    settings = McmcSettings(num_iterations=5, num_warmup=0, num_chains=1)
+    posterior = settings.estimate(SMALL, CountModel(delta=0.01))
+    assert not posterior.trustworthy
+    assert np.isfinite(posterior.median("epsilon"))
+
+
+def test_posterior_answers_from_its_draws() -> None:
+    model = CountModel(delta=0.01, likelihood=CorrelatedNormal())
+    posterior = replace(OURS, num_iterations=2000).estimate(SMALL, model)
+    for name, (low, high) in {
+        "epsilon": (0.0, 40.0),
+        "strength": (0.0, 1.0),
+        "within_correlation": (-0.1, 0.1),
+    }.items():
+        grid = np.linspace(low, high, 2001)
+        assert np.isclose(np.trapezoid(posterior.density(name, grid), grid), 1, atol=1e-3)
+        middle = posterior.median(name)
+        assert np.isclose(posterior.probability_above(name, middle), 0.5, atol=1e-3)
+    assert posterior.density("strength", [-0.1, 1.1]).tolist() == [0.0, 0.0]
+    drawn = posterior.draws(500, rng=np.random.default_rng(1))
+    assert set(drawn) == set(posterior.parameters)
+    pairs = set(zip(*(posterior.samples[name].ravel() for name in drawn), strict=True))
+    assert set(zip(*drawn.values(), strict=True)) <= pairs

@@ -1,0 +1,247 @@
+"""The rule of verdicts: proven, judged or open, with the same text everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.report.text import profile_summary, summary
+from epsilometer.calibration.attacks import draw_counts
+from epsilometer.calibration.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomisedResponse,
+)
+from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.objections import Bound, bound_reasons, prior_reasons, valid_bounds
+from epsilometer.judgement.result import Question, Result
+from epsilometer.judgement.verdict import (
+    FAIL_ON,
+    NO_PROOF,
+    Grounds,
+    Outcome,
+    Thresholds,
+    Verdict,
+    decide,
+)
+
+LABELS = ("FAIL (proven)", "FAIL (judged)", "PASS (judged)", "INCONCLUSIVE")
+
+
+def decided(
+    above: float,
+    *,
+    refuted: str | None = None,
+    against: Iterable[str] = (),
+    trusted: bool = True,
+) -> Verdict:
+    return decide(
+        claim=1.0,
+        above=above,
+        before=0.5,
+        refuted=refuted,
+        objections=lambda _: against,
+        caveats=lambda: ["a caveat"],
+        trusted=trusted,
+    )
+
+
+@pytest.mark.parametrize(
+    ("above", "refuted", "against", "trusted", "label"),
+    [
+        (0.99, None, (), True, "FAIL (judged)"),
+        (0.01, None, (), True, "PASS (judged)"),
+        (0.5, None, (), True, "INCONCLUSIVE"),
+        (0.99, None, ("misfit",), True, "INCONCLUSIVE"),
+        (0.01, None, ("misfit",), True, "INCONCLUSIVE"),
+        (0.01, None, (), False, "INCONCLUSIVE"),
+        (0.01, "proof", (), True, "FAIL (proven)"),
+        (0.5, "proof", ("misfit",), False, "FAIL (proven)"),
+    ],
+)
+def test_the_rule(
+    above: float, refuted: str | None, against: tuple[str, ...], trusted: bool, label: str
+) -> None:
+    verdict = decided(above, refuted=refuted, against=against, trusted=trusted)
+    assert verdict.label == label
+    assert (verdict.grounds is Grounds.OPEN) == (verdict.outcome is Outcome.INCONCLUSIVE)
+    assert verdict.reasons
+    assert all(reason and not reason.endswith(".") for reason in verdict.reasons)
+    if against and not refuted:
+        assert "misfit" in verdict.reasons
+
+
+def test_only_a_side_is_objected_to() -> None:
+    """Slow checks are not computed if the posterior takes no side."""
+    leanings: list[Outcome] = []
+
+    def objections(leaning: Outcome) -> Iterable[str]:
+        leanings.append(leaning)
+        return ()
+
+    for above in (0.0, 0.5, 1.0):
+        decide(claim=1.0, above=above, before=0.5, refuted=None, objections=objections)
+    decide(claim=1.0, above=1.0, before=0.5, refuted="proof", objections=objections)
+    assert leanings == [Outcome.PASS, Outcome.FAIL]
+
+
+def test_a_pass_says_what_it_is_not() -> None:
+    assert {NO_PROOF, "a caveat"} <= set(decided(0.01).reasons)
+    assert not {NO_PROOF, "a caveat"} & set(decided(0.99).reasons)
+
+
+def test_gates_nest() -> None:
+    gates = [set(FAIL_ON[name]) for name in ("proven", "fail", "inconclusive")]
+    assert gates[0] < gates[1] < gates[2]
+    assert "PASS (judged)" not in gates[2]
+    assert gates[2] <= set(LABELS)
+
+
+def test_reasons_of_objections() -> None:
+    thresholds = Thresholds()
+    assert list(bound_reasons([Bound("a scan", 2.0)], 1.0, Outcome.PASS)) == [
+        "a scan is 2.00, above the claim"
+    ]
+    assert not list(bound_reasons([Bound("a scan", 2.0)], 1.0, Outcome.FAIL))
+    assert not list(bound_reasons([Bound("a scan", 0.5)], 1.0, Outcome.PASS))
+    assert not list(prior_reasons([(0.5, 0.01), (2.0, 0.04)], Outcome.PASS, thresholds))
+    (reason,) = prior_reasons([(0.5, 0.01), (2.0, 0.3)], Outcome.PASS, thresholds)
+    assert "multiplied by 2" in reason
+    (reason,) = prior_reasons([], Outcome.PASS, thresholds)
+    assert "no other prior" in reason
+
+
+# --- on data whose truth is known -------------------------------------------------------------
+
+
+def counts_of(
+    mechanism: object, rate: float, bases: int, trials: int, seed: int
+) -> em.AttackCounts:
+    x, y = draw_counts(
+        mechanism,  # type: ignore[arg-type]
+        rate,
+        power=1.0,
+        trials=trials,
+        shape=(1, bases),
+        rng=np.random.default_rng(seed),
+    )
+    return em.AttackCounts(
+        false_positives=x[0], trials_h0=trials, false_negatives=y[0], trials_h1=trials
+    )
+
+
+def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
+    """Ten bases of 300, attacked optimally: the posterior alone would fail nearly all of them."""
+    lie = 1 / (1 + math.e)
+    leanings = []
+    for seed in range(20):
+        counts = counts_of(RandomisedResponse(1.0), lie, 10, 300, seed)
+        verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), claim=1.0)
+        leanings.append(verdict.leaning)
+        assert verdict.outcome is not Outcome.FAIL, (seed, verdict.reasons)
+    assert leanings.count(Outcome.FAIL) > 10
+
+
+def test_a_gaussian_mechanism_does_not_pass_three() -> None:
+    """Its epsilon is 4.38, but one operating point of its curve looks like 1.4."""
+    for seed, (bases, trials) in enumerate([(20, 100), (10, 300), (5, 100)]):
+        counts = counts_of(GaussianMechanism(1.0), 0.1, bases, trials, seed)
+        verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), claim=3.0)
+        assert verdict.outcome is not Outcome.PASS, verdict.reasons
+
+
+def leaky_and_quiet() -> em.Scores:
+    """One leaking base among many that leak nothing."""
+    rng = np.random.default_rng(3)
+    shifts = [2.5] + [0.0] * 7
+    return em.Scores(
+        without=[rng.normal(size=100) for _ in shifts],
+        with_point=[rng.normal(size=100) + shift for shift in shifts],
+    )
+
+
+def test_a_contradiction_is_said_first() -> None:
+    """Counts near the diagonal have a posterior near 0; scores of the same models prove more."""
+    scores = leaky_and_quiet()
+    counts = em.AttackCounts(
+        false_positives=[10] * 8, trials_h0=100, false_negatives=[90] * 8, trials_h1=100
+    )
+    posterior = em.estimate(counts, em.CountModel(delta=1e-3))
+    result = Result(posterior=posterior, scores=scores, question=Question(claim=3.0))
+    assert result.contradiction is not None
+    assert result.proof is not None
+    assert posterior.probability_above("epsilon", result.proof.at_least) < 0.95
+    text = summary.summary_text(result)
+    assert "Do not quote the interval" in " ".join(text.split())[:80]
+    assert summary.summary_data(result)["contradiction"] == result.contradiction
+    assert result.verdict is not None
+    assert result.verdict.outcome is Outcome.INCONCLUSIVE
+    assert "what the same data prove" in result.verdict.meaning
+    quiet = Result(posterior=posterior, question=Question(claim=3.0))
+    assert quiet.contradiction is None
+    whole = Result(posterior=posterior, scores=scores)
+    assert summary.finding(whole).startswith("Do not quote the interval")
+
+
+def test_without_a_claim_proven_and_estimated_stand_side_by_side() -> None:
+    counts = em.AttackCounts(
+        false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000
+    )
+    result = Result(posterior=em.estimate(counts, em.CountModel(delta=0.01)))
+    assert result.verdict is None
+    text = summary.finding(result)
+    assert text.startswith("At delta = 0.01, epsilon is proven to be at least 2.")
+    assert "; estimated at 3." in text
+
+
+@pytest.mark.parametrize("claim", [0.5, 3.0, 6.0])
+def test_views_of_the_whole_curve_agree(claim: float) -> None:
+    rng = np.random.default_rng(4)
+    scores = em.Scores(
+        without=[rng.normal(size=60) for _ in range(4)],
+        with_point=[rng.normal(size=60) + 1.5 for _ in range(4)],
+    )
+    model = em.CurveModel(
+        delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
+    )
+    result = ProfileResult(posterior=em.estimate(scores, model), question=Question(claim=claim))
+    verdict = result.verdict
+    assert verdict is not None
+    assert verdict == em.judge(result.posterior, claim=claim)
+    data = profile_summary.profile_data(result)
+    assert data["verdict"]["outcome"] == str(verdict.outcome)
+    assert data["verdict"]["grounds"] == str(verdict.grounds)
+    assert data["verdict"]["reasons"] == list(verdict.reasons)
+    assert data["proof"]["at_least"] == result.proof.at_least  # type: ignore[union-attr]
+    assert profile_summary.finding(result).startswith(f"{verdict.label}: ")
+
+
+def test_weak_attacks_are_named_in_a_pass() -> None:
+    rng = np.random.default_rng(5)
+    scores = em.Scores(
+        without=[rng.normal(size=200) for _ in range(20)],
+        with_point=[rng.normal(size=200) for _ in range(20)],
+    )
+    model = em.CurveModel(delta=1e-5, epsilon=em.priors.HalfNormal(scale=0.5))
+    verdict = em.judge(em.estimate(scores, model), claim=3.0)
+    assert verdict.label == "PASS (judged)"
+    assert NO_PROOF in verdict.reasons
+    assert "the attacks were weak" in verdict.meaning
+
+
+def test_valid_bounds_hold_at_their_error() -> None:
+    """Bounds shown with the proof, on a mechanism of known epsilon."""
+    above = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        mechanism = LaplaceMechanism(1.0)
+        scores = em.Scores(
+            without=[mechanism.scores(np.zeros(80, dtype=bool), rng) for _ in range(3)],
+            with_point=[mechanism.scores(np.ones(80, dtype=bool), rng) for _ in range(3)],
+        )
+        above += any(bound.epsilon > 1 for bound in valid_bounds(scores, 1e-5, 0.05))
+    assert above <= 9  # of 60 at 5 %: more has probability below 1e-3

@@ -1,0 +1,476 @@
+"""The verdict on a claim: three outcomes, thresholds included, and none from a failed run.
+
+Each verdict states its grounds: a proof, a judgement without objections, or neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import epsilometer as em
+from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.driver import McmcSettings
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.errors import InputError
+from epsilometer.judgement.judging import judge
+from epsilometer.judgement.verdict import (
+    FAIL_ON,
+    NO_PROOF,
+    Grounds,
+    Outcome,
+    Thresholds,
+    Verdict,
+    decide,
+)
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Uniform
+from epsilometer.posteriors.provenance import Provenance
+
+COUNTS = AttackCounts(
+    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
+)
+"""They prove that epsilon is above 1.1 at delta = 0.01, and no more than 1.2."""
+
+WEAK = AttackCounts(false_positives=[30], trials_h0=80, false_negatives=[28], trials_h1=80)
+"""They prove nothing of note."""
+
+JUDGED_REASON = "the posterior lies {} the claim, and no check contradicts it"
+NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
+
+
+def chains(epsilon: np.ndarray, *, epsilon_prior: Prior | None = None) -> SamplePosterior:
+    """A posterior whose draws of epsilon are given, (chain, draw), from counts that prove nothing."""
+    model = CountModel(delta=0.01, epsilon=epsilon_prior or HalfNormal(), strength=Fixed(value=0.5))
+    samples = {"epsilon": epsilon}
+    return SamplePosterior(
+        counts=WEAK,
+        model=model,
+        provenance=Provenance(engine="mcmc", settings={}, seconds=0.0, seed=1),
+        samples=samples,
+        diagnostics=diagnose(samples, acceptance_rate=0.3),
+    )
+
+
+def mixed(share_above: float, claim: float = 1.0) -> SamplePosterior:
+    """Well mixed draws of which an exact number are above the claim, some of the others at it."""
+    rng = np.random.default_rng(5)
+    above = round(2000 * share_above)
+    draws = np.concatenate([np.full(2000 - above, claim), claim + rng.random(above)])
+    draws[: (2000 - above) // 2] -= 0.5 * rng.random((2000 - above) // 2)
+    posterior = chains(rng.permutation(draws).reshape(2, 1000))
+    assert posterior.trustworthy
+    return posterior
+
+
+def unopposed(posterior: SamplePosterior, claim: float, **changes: Any) -> Verdict:
+    """The verdict by the posterior alone: nothing is proven and there are no objections."""
+    arguments: dict[str, Any] = {
+        "claim": claim,
+        "above": posterior.probability_above("epsilon", claim),
+        "before": posterior.prior_probability_above(claim),
+        "refuted": None,
+        "objections": lambda leaning: (),
+        "trusted": posterior.trustworthy,
+    }
+    return decide(**arguments | changes)
+
+
+# --- thresholds -------------------------------------------------------------------------------
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_outcome_is_which_threshold_is_reached(first: float, second: float, found: float) -> None:
+    low, high = sorted([first, second])
+    if low == high:
+        return
+    thresholds = Thresholds(pass_at_most=low, fail_at_least=high)
+    names = {(True, False): "PASS", (False, True): "FAIL", (False, False): "INCONCLUSIVE"}
+    for probability in (found, low, high):
+        outcome = thresholds.outcome(probability)
+        assert str(outcome) == names[probability <= low, probability >= high]
+
+
+@pytest.mark.parametrize(
+    ("probability", "expected"),
+    [
+        (0.0, Outcome.PASS),
+        (0.05, Outcome.PASS),
+        (np.nextafter(0.05, 1), Outcome.INCONCLUSIVE),
+        (0.5, Outcome.INCONCLUSIVE),
+        (np.nextafter(0.95, 0), Outcome.INCONCLUSIVE),
+        (0.95, Outcome.FAIL),
+        (1.0, Outcome.FAIL),
+    ],
+)
+def test_sides_are_taken_from_the_ends_on(probability: float, expected: Outcome) -> None:
+    assert Thresholds().outcome(probability) is expected
+
+
+def test_thresholds_at_certainty() -> None:
+    strict = Thresholds(pass_at_most=0, fail_at_least=1)
+    assert [str(strict.outcome(p)) for p in (0.0, 1e-300, 1 - 1e-16, 1.0)] == [
+        "PASS", "INCONCLUSIVE", "INCONCLUSIVE", "FAIL",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        (0.5, 0.5, "pass_at_most < fail_at_least, got pass_at_most=0.5, fail_at_least=0.5"),
+        (0.95, 0.05, "pass_at_most < fail_at_least, got pass_at_most=0.95, fail_at_least=0.05"),
+        (-0.1, 0.9, "pass_at_most=-0.1"),
+        (0.1, 1.1, "fail_at_least=1.1"),
+        (math.nan, 0.9, "pass_at_most=nan"),
+        (0.1, math.nan, "fail_at_least=nan"),
+        (0.1, math.inf, "fail_at_least=inf"),
+        ("0.1", 0.9, "pass_at_most='0.1'"),
+        (0.1, None, "fail_at_least=None"),
+        (False, True, "pass_at_most=False"),
+    ],
+)
+def test_thresholds_are_probabilities_in_order(low: Any, high: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Thresholds(pass_at_most=low, fail_at_least=high)
+    assert message in str(caught.value)
+
+
+def test_thresholds_and_verdicts_do_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Thresholds().pass_at_most = 0.5  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        judge(mixed(0.5), claim=1.0).outcome = Outcome.PASS  # type: ignore[misc]
+
+
+# --- outcomes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "outcome"),
+    [
+        (0.0, "PASS"),
+        (0.05, "PASS"),
+        (0.051, "INCONCLUSIVE"),
+        (0.5, "INCONCLUSIVE"),
+        (0.949, "INCONCLUSIVE"),
+        (0.95, "FAIL"),
+        (1.0, "FAIL"),
+    ],
+)
+def test_share_of_draws_above_the_claim_decides(share: float, outcome: str) -> None:
+    posterior = mixed(share)
+    verdict = unopposed(posterior, 1.0)
+    assert verdict.probability_above == pytest.approx(share, abs=1e-15)
+    assert (str(verdict.outcome), verdict.claim) == (outcome, 1.0)
+    assert verdict.grounds is (Grounds.OPEN if outcome == "INCONCLUSIVE" else Grounds.JUDGED)
+    assert verdict.thresholds == Thresholds(pass_at_most=0.05, fail_at_least=0.95)
+    assert verdict.trustworthy
+    # The draws are not those of the counts: other priors show it, and nothing is judged.
+    judged = judge(posterior, claim=1.0)
+    assert judged.outcome is Outcome.INCONCLUSIVE
+    assert str(judged.leaning) == outcome
+    assert judged.probability_above == verdict.probability_above
+    assert ("the prior decides" in judged.meaning) is (outcome != "INCONCLUSIVE")
+
+
+def test_own_thresholds() -> None:
+    posterior = mixed(0.3)
+    for low, high, outcome in (
+        (0.3, 0.9, "PASS"),
+        (0.2, 0.3, "FAIL"),
+        (0.29, 0.31, "INCONCLUSIVE"),
+    ):
+        thresholds = Thresholds(pass_at_most=low, fail_at_least=high)
+        verdict = unopposed(posterior, 1.0, thresholds=thresholds)
+        assert (str(verdict.outcome), verdict.thresholds) == (outcome, thresholds)
+        judged = judge(posterior, claim=1.0, thresholds=thresholds)
+        assert (str(judged.leaning), judged.thresholds) == (outcome, thresholds)
+
+
+def test_claims_on_both_sides_of_an_exact_posterior() -> None:
+    posterior = estimate_exact(COUNTS, CountModel(delta=0.01))
+    at = [float(posterior.quantile("epsilon", p)) for p in (0.01, 0.06, 0.5, 0.94, 0.99)]
+    verdicts = [judge(posterior, claim=claim) for claim in at]
+    assert [str(verdict.leaning) for verdict in verdicts] == [
+        "FAIL", "INCONCLUSIVE", "INCONCLUSIVE", "INCONCLUSIVE", "PASS",
+    ]  # fmt: skip
+    # Quantiles are found by bisection on the same distribution function, to 1e-16.
+    found = [verdict.probability_above for verdict in verdicts]
+    np.testing.assert_allclose(found, [0.99, 0.94, 0.5, 0.06, 0.01], atol=1e-9)
+    # Two attacks say little about how large epsilon may be: a wider prior would not pass.
+    assert [verdict.label for verdict in verdicts] == ["FAIL (judged)", *["INCONCLUSIVE"] * 4]
+    last = verdicts[-1]
+    assert last.reasons[0] == NOT_RELIED_ON.format("below")
+    assert len(last.reasons) == 2
+    assert last.reasons[1].startswith(
+        "too little data to decide, so the prior decides: with its scale multiplied by 2 the verdict "
+        "would be INCONCL"
+    )
+    # Far enough above, every prior passes; below what is proven, no other prior is tried.
+    assert judge(posterior, claim=12.0).label == "PASS (judged)"
+    assert judge(posterior, claim=1.1).label == "FAIL (proven)"
+    assert judge(posterior, claim=1.2).label == "FAIL (judged)"
+
+
+@pytest.mark.parametrize("claim", [-0.1, math.nan, math.inf, "1", None, True])
+def test_claims_are_numbers_from_zero(claim: Any) -> None:
+    with pytest.raises(InputError, match="claim"):
+        judge(mixed(0.5), claim=claim)
+
+
+def test_claim_of_no_privacy_loss_at_all() -> None:
+    verdict = judge(estimate_exact(COUNTS, CountModel(delta=0.01)), claim=0)
+    assert (verdict.probability_above, verdict.prior_probability_above) == (1.0, 1.0)
+    assert (verdict.outcome, verdict.grounds) == (Outcome.FAIL, Grounds.PROVEN)
+
+
+# --- the rule ---------------------------------------------------------------------------------
+
+
+def ruled(above: float, **changes: Any) -> Verdict:
+    arguments: dict[str, Any] = {
+        "claim": 1.0,
+        "above": above,
+        "before": 0.4,
+        "refuted": None,
+        "objections": lambda leaning: (),
+    }
+    return decide(**arguments | changes)
+
+
+def refuse(*_: object) -> tuple[str, ...]:
+    raise AssertionError("nobody should ask")
+
+
+@pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
+    verdict = ruled(above, refuted="it is", trusted=trusted, objections=refuse, caveats=refuse)
+    assert (verdict.label, verdict.reasons) == ("FAIL (proven)", ("it is",))
+    assert verdict.trustworthy is trusted
+    # The leaning of the posterior alone is still available.
+    assert verdict.leaning is Thresholds().outcome(above)
+    assert not verdict.prior_alone
+
+
+@pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
+def test_without_accuracy_or_a_side_there_are_no_objections(above: float) -> None:
+    verdict = ruled(above, trusted=False, objections=refuse, caveats=refuse)
+    assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
+    assert "did not reach its accuracy" in verdict.meaning
+    both = ruled(0.5, objections=refuse, caveats=refuse)
+    assert (both.label, both.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
+    assert both.reasons == ("the posterior lies on both sides of the claim",)
+
+
+@pytest.mark.parametrize(
+    ("above", "side", "word"), [(0.0, "below", Outcome.PASS), (1.0, "above", Outcome.FAIL)]
+)
+def test_one_objection_is_enough(above: float, side: str, word: Outcome) -> None:
+    leanings = []
+
+    def against(leaning: Outcome, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        leanings.append(leaning)
+        return reasons
+
+    def objections(*reasons: str) -> Callable[[Outcome], tuple[str, ...]]:
+        return lambda leaning: against(leaning, reasons)
+
+    for reasons in (("one",), ("one", "two")):
+        verdict = ruled(above, objections=objections(*reasons), caveats=refuse)
+        assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
+        assert verdict.reasons == (NOT_RELIED_ON.format(side), *reasons)
+        assert verdict.leaning is word
+        assert not verdict.prior_alone
+    # Control: without objections the side is taken.
+    verdict = ruled(above, objections=objections(), caveats=lambda: ("no more than that",))
+    assert (verdict.outcome, verdict.grounds) == (word, Grounds.JUDGED)
+    also = {
+        Outcome.PASS: (NO_PROOF, "no more than that"),
+        Outcome.FAIL: ("no proof refutes the claim",),
+    }[word]
+    assert verdict.reasons == (JUDGED_REASON.format(side), *also)
+    assert verdict.meaning == "; ".join(verdict.reasons)
+    assert leanings == [word] * 3
+
+
+def test_the_prior_alone_is_named_only_where_a_judgement_is_its() -> None:
+    assert ruled(1.0, before=0.96).prior_alone
+    assert ruled(0.0, before=0.04).prior_alone
+    assert not ruled(1.0, before=0.94).prior_alone
+    assert not ruled(1.0, before=0.04).prior_alone
+    assert not ruled(0.5, before=0.5).prior_alone
+    assert not ruled(1.0, before=0.96, refuted="it is").prior_alone
+
+
+# --- before the data --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prior", "oracle"),
+    [
+        (HalfNormal(), stats.halfnorm(scale=math.sqrt(10))),
+        (Exponential(mean=2.5), stats.expon(scale=2.5)),
+        (Uniform(upper=6.0), stats.uniform(scale=6.0)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_prior_said(prior: Prior, oracle: Any) -> None:
+    posterior = chains(np.random.default_rng(1).random((2, 1000)), epsilon_prior=prior)
+    for claim in (0.0, 0.7, 5.0):
+        verdict = judge(posterior, claim=claim)
+        # One call of a special function each.
+        assert verdict.prior_probability_above == pytest.approx(oracle.sf(claim), rel=1e-12)
+
+
+@pytest.mark.parametrize(("claim", "outcome"), [(2.9, "FAIL"), (3.0, "PASS"), (3.1, "PASS")])
+def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
+    posterior = estimate_exact(COUNTS, CountModel(delta=0.01, epsilon=Fixed(value=3.0)))
+    verdict = judge(posterior, claim=claim)
+    assert str(verdict.leaning) == outcome
+    assert verdict.probability_above == verdict.prior_probability_above == float(claim < 3)
+    # An assumption is not a judgement: there is no other prior to try.
+    assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
+    side = "above" if outcome == "FAIL" else "below"
+    assert verdict.reasons == (
+        NOT_RELIED_ON.format(side),
+        "no other prior could be tried, so the prior may decide",
+    )
+    # What the counts prove does not need one.
+    assert judge(posterior, claim=1.0).label == "FAIL (proven)"
+
+
+# --- failed runs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claim", "outcome", "label"),
+    [(0.1, Outcome.FAIL, "FAIL (judged)"), (0.9, Outcome.PASS, "INCONCLUSIVE")],
+)
+def test_chains_that_never_moved_say_nothing(claim: float, outcome: Outcome, label: str) -> None:
+    posterior = chains(np.full((2, 1000), 0.5))
+    assert not posterior.trustworthy
+    verdict = judge(posterior, claim=claim)
+    assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
+    assert not verdict.trustworthy
+    assert "did not reach its accuracy" in verdict.meaning
+    # The probability is still reported; only the side is not taken.
+    assert verdict.probability_above == float(outcome is Outcome.FAIL)
+    assert verdict.leaning is outcome
+    assert unopposed(posterior, claim) == verdict
+    taken = unopposed(posterior, claim, trusted=True)
+    assert (taken.outcome, taken.grounds) == (outcome, Grounds.JUDGED)
+    accepted = judge(posterior, claim=claim, accept_untrusted=True)
+    assert accepted.trustworthy
+    assert "accuracy" not in accepted.meaning
+    # If accepted, it must pass the checks like any other: other priors put half of epsilon above 0.9.
+    assert accepted.label == label
+    assert ("the prior decides" in accepted.meaning) is (label == "INCONCLUSIVE")
+
+
+def test_exact_engine_that_missed_its_tolerance() -> None:
+    settings = ExactSettings(tolerance=1e-300, most_levels=2)
+    posterior = estimate_exact(COUNTS, CountModel(delta=0.01), settings)
+    assert not posterior.trustworthy
+    # Control: the same problem at its usual tolerance.
+    usual = estimate_exact(COUNTS, CountModel(delta=0.01))
+    for claim, label in ((1.2, "FAIL (judged)"), (12.0, "PASS (judged)")):
+        verdict = judge(posterior, claim=claim)
+        assert (verdict.label, verdict.trustworthy) == ("INCONCLUSIVE", False)
+        assert "did not reach its accuracy" in verdict.meaning
+        assert judge(posterior, claim=claim, accept_untrusted=True).label == label
+        assert judge(usual, claim=claim).label == label
+    # A proof does not depend on the engine.
+    proven = judge(posterior, claim=0.001)
+    assert (proven.label, proven.trustworthy) == ("FAIL (proven)", False)
+    assert proven.reasons == judge(usual, claim=0.001).reasons
+
+
+def test_accepting_changes_nothing_for_a_sound_posterior() -> None:
+    posterior = mixed(0.4)
+    assert judge(posterior, claim=1.0, accept_untrusted=True) == judge(posterior, claim=1.0)
+    # Control: the two differ if it is not.
+    rough = replace(posterior, diagnostics=chains(np.full((2, 1000), 0.5)).diagnostics)
+    assert judge(rough, claim=1.0, accept_untrusted=True) != judge(rough, claim=1.0)
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+
+def test_meanings_differ_and_promise_nothing() -> None:
+    posterior = estimate_exact(COUNTS, CountModel(delta=0.01))
+    verdicts = [judge(posterior, claim=claim) for claim in (12.0, 2.6, 7.4, 1.2, 1.0)]
+    assert [verdict.label for verdict in verdicts] == [
+        "PASS (judged)", "INCONCLUSIVE", "INCONCLUSIVE", "FAIL (judged)", "FAIL (proven)",
+    ]  # fmt: skip
+    *meanings, proven = [verdict.meaning for verdict in verdicts]
+    untrusted = judge(chains(np.full((2, 1000), 0.5)), claim=1.0).meaning
+    assert len({*meanings, untrusted, proven}) == 6
+    for meaning in (*meanings, untrusted):
+        # A judgement is marked as not being a proof.
+        rest = meaning.replace("no proof", "").replace("not a proof", "")
+        assert not any(word in rest for word in ("proof", "prove", "guarantee", "is private"))
+    assert "this is not a proof of privacy" in meanings[0]
+    assert "no proof refutes the claim" in meanings[3]
+    assert "prove that epsilon is at least 1.1" in proven
+    assert not any(word in proven for word in ("guarantee", "posterior"))
+    assert "lies above" in meanings[3]
+    assert not any("lies above" in meaning for meaning in (*meanings[:3], untrusted))
+    for verdict in verdicts:
+        assert not any(reason.endswith(".") for reason in verdict.reasons)
+
+
+def test_public_names() -> None:
+    assert (em.judge, em.Verdict, em.judgement.Thresholds, em.judgement.Outcome) == (
+        judge, Verdict, Thresholds, Outcome,
+    )  # fmt: skip
+    assert [f"{outcome}" for outcome in Outcome] == ["PASS", "FAIL", "INCONCLUSIVE"]
+    assert em.judgement.Grounds is Grounds
+    assert [f"{grounds}" for grounds in Grounds] == ["proven", "judged", "open"]
+
+
+def test_gates_close_at_more_and_more() -> None:
+    posterior = estimate_exact(COUNTS, CountModel(delta=0.01))
+    labels = [judge(posterior, claim=claim).label for claim in (1.0, 1.2, 2.6, 12.0)]
+    closed = {gate: [label in refused for label in labels] for gate, refused in FAIL_ON.items()}
+    assert closed == {
+        "proven": [True, False, False, False],
+        "fail": [True, True, False, False],
+        "inconclusive": [True, True, True, False],
+    }
+
+
+# --- engines ----------------------------------------------------------------------------------
+
+
+def test_engines_agree() -> None:
+    model = CountModel(delta=0.01)
+    exact = em.estimate(COUNTS, model)
+    sampled = em.estimate(
+        COUNTS, model, McmcSettings(num_iterations=6000, num_warmup=1000, num_chains=2, seed=3)
+    )
+    assert exact.trustworthy
+    assert sampled.trustworthy
+    draws = sampled.diagnostics.parameters["epsilon"].bulk_effective_size
+    for probability in (0.02, 0.3, 0.5, 0.7, 0.98):
+        claim = float(exact.quantile("epsilon", probability))
+        first, second = judge(exact, claim=claim), judge(sampled, claim=claim)
+        assert first.leaning is second.leaning
+        assert (first.label, first.reasons[0]) == (second.label, second.reasons[0])
+        assert first.prior_probability_above == second.prior_probability_above
+        # Five standard errors of a share, as in test_mcmc; five comparisons.
+        slack = 5 * math.sqrt(probability * (1 - probability) / draws)
+        assert second.probability_above == pytest.approx(first.probability_above, abs=slack)
+        # Control: the other tail is not within that, but in the middle.
+        assert (abs(second.probability_above - probability) > slack) == (probability != 0.5)
