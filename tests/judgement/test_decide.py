@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.report.text import profile_summary, summary
 from epsilometer.calibration.attacks import draw_counts
 from epsilometer.calibration.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
     RandomisedResponse,
 )
-from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.objections import Bound, bound_reasons, prior_reasons, valid_bounds
-from epsilometer.judgement.result import Question, Result
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import INACCURATE
 from epsilometer.judgement.verdict import (
     FAIL_ON,
     NO_PROOF,
@@ -29,7 +29,7 @@ from epsilometer.judgement.verdict import (
     decide,
 )
 
-LABELS = ("FAIL (proven)", "FAIL (judged)", "PASS (judged)", "INCONCLUSIVE")
+LABELS = ("FAIL (proven)", "FAIL (judged)", "PASS (judged)", "INCONCLUSIVE", "NO PROMISE")
 
 
 def decided(
@@ -46,7 +46,7 @@ def decided(
         refuted=refuted,
         objections=lambda _: against,
         caveats=lambda: ["a caveat"],
-        trusted=trusted,
+        untrusted=None if trusted else INACCURATE,
     )
 
 
@@ -95,10 +95,10 @@ def test_a_pass_says_what_it_is_not() -> None:
 
 
 def test_gates_nest() -> None:
-    gates = [set(FAIL_ON[name]) for name in ("proven", "fail", "inconclusive")]
-    assert gates[0] < gates[1] < gates[2]
-    assert "PASS (judged)" not in gates[2]
-    assert gates[2] <= set(LABELS)
+    gates = [set(FAIL_ON[name]) for name in ("never", "proven", "fail", "inconclusive")]
+    assert gates[0] < gates[1] < gates[2] < gates[3]
+    assert gates[0] == {"NO PROMISE"}
+    assert gates[3] | {"PASS (judged)"} == set(LABELS)
 
 
 def test_reasons_of_objections() -> None:
@@ -108,10 +108,14 @@ def test_reasons_of_objections() -> None:
     ]
     assert not list(bound_reasons([Bound("a scan", 2.0)], 1.0, Outcome.FAIL))
     assert not list(bound_reasons([Bound("a scan", 0.5)], 1.0, Outcome.PASS))
-    assert not list(prior_reasons([(0.5, 0.01), (2.0, 0.04)], Outcome.PASS, thresholds))
-    (reason,) = prior_reasons([(0.5, 0.01), (2.0, 0.3)], Outcome.PASS, thresholds)
+    assert not list(prior_reasons({0.5: 0.01, 2.0: 0.04}.__getitem__, Outcome.PASS, thresholds))
+    (reason,) = prior_reasons({0.5: 0.01, 2.0: 0.3}.__getitem__, Outcome.PASS, thresholds)
     assert "multiplied by 2" in reason
-    (reason,) = prior_reasons([], Outcome.PASS, thresholds)
+
+    def contradicted(factor: float) -> float:
+        raise em.errors.ContradictionError(f"{factor}")
+
+    (reason,) = prior_reasons(contradicted, Outcome.PASS, thresholds)
     assert "no other prior" in reason
 
 
@@ -140,7 +144,7 @@ def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
     leanings = []
     for seed in range(20):
         counts = counts_of(RandomisedResponse(1.0), lie, 10, 300, seed)
-        verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), claim=1.0)
+        verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), 1.0)
         leanings.append(verdict.leaning)
         assert verdict.outcome is not Outcome.FAIL, (seed, verdict.reasons)
     assert leanings.count(Outcome.FAIL) > 10
@@ -150,7 +154,7 @@ def test_a_gaussian_mechanism_does_not_pass_three() -> None:
     """Its epsilon is 4.38, but one operating point of its curve looks like 1.4."""
     for seed, (bases, trials) in enumerate([(20, 100), (10, 300), (5, 100)]):
         counts = counts_of(GaussianMechanism(1.0), 0.1, bases, trials, seed)
-        verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), claim=3.0)
+        verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), 3.0)
         assert verdict.outcome is not Outcome.PASS, verdict.reasons
 
 
@@ -171,35 +175,21 @@ def test_a_contradiction_is_said_first() -> None:
         false_positives=[10] * 8, trials_h0=100, false_negatives=[90] * 8, trials_h1=100
     )
     posterior = em.estimate(counts, em.CountModel(delta=1e-3))
-    result = Result(posterior=posterior, scores=scores, question=Question(claim=3.0))
+    result = result_of(posterior, Question(claim=3.0), scores=scores)
     assert result.contradiction is not None
     assert result.proof is not None
     assert posterior.probability_above("epsilon", result.proof.at_least) < 0.95
-    text = summary.summary_text(result)
-    assert "Do not quote the interval" in " ".join(text.split())[:80]
-    assert summary.summary_data(result)["contradiction"] == result.contradiction
+    assert result.warnings[0] == result.contradiction
+    assert result.to_dict()["contradiction"] == result.contradiction
     assert result.verdict is not None
     assert result.verdict.outcome is Outcome.INCONCLUSIVE
     assert "what the same data prove" in result.verdict.meaning
-    quiet = Result(posterior=posterior, question=Question(claim=3.0))
-    assert quiet.contradiction is None
-    whole = Result(posterior=posterior, scores=scores)
-    assert summary.finding(whole).startswith("Do not quote the interval")
-
-
-def test_without_a_claim_proven_and_estimated_stand_side_by_side() -> None:
-    counts = em.AttackCounts(
-        false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000
-    )
-    result = Result(posterior=em.estimate(counts, em.CountModel(delta=0.01)))
-    assert result.verdict is None
-    text = summary.finding(result)
-    assert text.startswith("At delta = 0.01, epsilon is proven to be at least 2.")
-    assert "; estimated at 3." in text
+    # Control: the counts alone contradict nothing.
+    assert result_of(posterior, Question(claim=3.0)).contradiction is None
 
 
 @pytest.mark.parametrize("claim", [0.5, 3.0, 6.0])
-def test_views_of_the_whole_curve_agree(claim: float) -> None:
+def test_views_of_the_curve_model_agree(claim: float) -> None:
     rng = np.random.default_rng(4)
     scores = em.Scores(
         without=[rng.normal(size=60) for _ in range(4)],
@@ -208,16 +198,15 @@ def test_views_of_the_whole_curve_agree(claim: float) -> None:
     model = em.CurveModel(
         delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
     )
-    result = ProfileResult(posterior=em.estimate(scores, model), question=Question(claim=claim))
+    result = result_of(em.estimate(scores, model), Question(claim=claim))
     verdict = result.verdict
     assert verdict is not None
-    assert verdict == em.judge(result.posterior, claim=claim)
-    data = profile_summary.profile_data(result)
+    assert verdict == em.judge(result.posterior, claim)
+    data = result.to_dict()
     assert data["verdict"]["outcome"] == str(verdict.outcome)
     assert data["verdict"]["grounds"] == str(verdict.grounds)
     assert data["verdict"]["reasons"] == list(verdict.reasons)
     assert data["proof"]["at_least"] == result.proof.at_least  # type: ignore[union-attr]
-    assert profile_summary.finding(result).startswith(f"{verdict.label}: ")
 
 
 def test_weak_attacks_are_named_in_a_pass() -> None:
@@ -227,7 +216,7 @@ def test_weak_attacks_are_named_in_a_pass() -> None:
         with_point=[rng.normal(size=200) for _ in range(20)],
     )
     model = em.CurveModel(delta=1e-5, epsilon=em.priors.HalfNormal(scale=0.5))
-    verdict = em.judge(em.estimate(scores, model), claim=3.0)
+    verdict = em.judge(em.estimate(scores, model), 3.0)
     assert verdict.label == "PASS (judged)"
     assert NO_PROOF in verdict.reasons
     assert "the attacks were weak" in verdict.meaning

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import epsilometer as em
-from epsilometer.judgement import result as results
-from epsilometer.judgement.result import OtherModels, Question, Result
-from epsilometer.report.page.published import render
-from epsilometer.report.text.summary import result_data, result_text, summary_data
+from epsilometer.judgement import count_result, result
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import OtherModels, Question
 
 COUNTS = em.AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=100
@@ -26,8 +27,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often each check was computed."""
     times: dict[str, int] = {}
 
-    def watch(name: str) -> Callable[..., Any]:
-        real = getattr(results, name)
+    def watch(module: ModuleType, name: str) -> Callable[..., Any]:
+        real = getattr(module, name)
 
         def called(*arguments: Any, **options: Any) -> Any:
             times[name] = times.get(name, 0) + 1
@@ -35,49 +36,65 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return called
 
-    for name in ("decide", "prove", "valid_bounds", "check_extreme_counts", "check_predictions",
-                 "leave_one_out", "compare_models", "look_ahead"):  # fmt: skip
-        monkeypatch.setattr(results, name, watch(name))
+    for module, names in CHECKS.items():
+        for name in names:
+            monkeypatch.setattr(module, name, watch(module, name))
     return times
 
 
-def test_everything_is_computed_once(counted: dict[str, int]) -> None:
+CHECKS = {
+    result: ("decide", "prove", "valid_bounds"),
+    count_result: (
+        "check_extreme_counts",
+        "check_predictions",
+        "leave_one_out",
+        "compare_models",
+        "look_ahead",
+        "prior_sensitivity",
+    ),
+}
+
+
+def test_everything_is_computed_once(counted: dict[str, int], tmp_path: Path) -> None:
     posterior = em.estimate(COUNTS, em.CountModel(delta=0.01))
-    result = Result(posterior=posterior, question=Question(claim=posterior.median("epsilon")))
+    judged = result_of(posterior, Question(claim=posterior.median("epsilon")))
     assert counted == {}  # nothing is computed before it is needed
-    render(result)
+    judged.concluded()
+    once = dict(counted)
+    assert once.pop("prior_sensitivity") == 2  # a narrower prior and a wider one
+    assert set(once.values()) == {1}
+    assert len(once) == 8
     for _ in range(2):
-        result_data(result)
-        result_text(result)
-        assert result.warnings == result.data_warnings
-    assert set(counted.values()) == {1}
-    assert len(counted) == 8
+        judged.report(tmp_path / "page.html")
+        judged.to_dict()
+        assert judged.warnings == judged.concluded().warnings
+    assert counted == once | {"prior_sensitivity": 2}
 
 
-def test_a_summary_computes_no_more_than_it_shows(counted: dict[str, int]) -> None:
-    result = Result(posterior=em.estimate(COUNTS, em.CountModel(delta=0.01)))
-    assert "claim" not in summary_data(result)
-    result_text(result)
-    assert counted == {"check_extreme_counts": 1, "prove": 1, "valid_bounds": 1}
+def test_a_verdict_computes_no_more_than_it_needs(counted: dict[str, int]) -> None:
+    posterior = em.estimate(COUNTS, em.CountModel(delta=0.01))
+    judged = result_of(posterior)
+    assert judged.verdict is None
+    assert counted == {}
+    assert judged.proof is not None
+    assert counted == {"prove": 1}
 
 
 def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[str, int]) -> None:
     model = em.CountModel(delta=1e-3, likelihood=em.likelihoods.CorrelatedNormal())
     messages: list[str] = []
-    result = Result(
-        posterior=em.estimate(PERFECT, model), question=Question(level=0.8), report=messages.append
+    judged = result_of(
+        em.estimate(PERFECT, model), Question(level=0.8), on_message=messages.append
     )
-    beside = summary_data(result)["independent_counts"]
+    beside = judged.to_dict()["independent_counts"]
     binomial = em.estimate(PERFECT, em.CountModel(delta=1e-3))
     assert beside["interval"] == list(binomial.credible_interval("epsilon", 0.8))
     assert (beside["bases"], beside["of"]) == (4, 4)
-    assert any("4 of 4 bases" in sentence for sentence in result.data_warnings)
-    assert set(result.data_warnings) <= set(result.warnings)
+    assert any("4 of 4 bases" in sentence for sentence in judged.warnings)
     assert counted["check_extreme_counts"] == 1
     assert sum("independent counts" in line for line in messages) == 1
     # If the result is not doubtful there is no second one.
-    plain = Result(posterior=binomial)
-    assert "independent_counts" not in summary_data(plain)
+    assert "independent_counts" not in result_of(binomial).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -85,28 +102,28 @@ def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[s
 )
 def test_other_models_as_far_as_requested(extent: OtherModels, found: int) -> None:
     posterior = em.estimate(COUNTS, em.CountModel(delta=0.01))
-    result = Result(posterior=posterior, question=Question(other_models=extent))
-    assert (len(result.models.assumptions) if result.models else 0) == found
-    assert ("model_comparison" in result_data(result)) is (extent is OtherModels.FULL)
+    judged = result_of(posterior, Question(other_models=extent))
+    assert isinstance(judged, count_result.CountResult)
+    assert (len(judged.models.assumptions) if judged.models else 0) == found
+    assert ("model_comparison" in judged.to_dict()) is (extent is OtherModels.FULL)
 
 
 def test_views_agree_with_the_verdict() -> None:
     posterior = em.estimate(COUNTS, em.CountModel(delta=0.01))
-    question = Question(claim=0.01, claim_source="algorithm", thresholds=em.judgement.Thresholds())
-    result = Result(posterior=posterior, question=question)
-    assert result.verdict == em.judge(posterior, claim=0.01)
-    assert result.proof == em.prove(COUNTS, delta=0.01, claim=0.01)
-    data = result_data(result)
+    judged = result_of(posterior, Question(claim=0.01, claim_source="algorithm"))
+    verdict, proof = judged.verdict, judged.proof
+    assert verdict is not None
+    assert verdict == em.judge(posterior, 0.01)
+    assert proof == em.prove(COUNTS, delta=0.01, claim=0.01)
+    assert proof is not None
+    data = judged.to_dict()
     assert data["verdict"]["outcome"] == "FAIL"
     assert data["verdict"]["grounds"] == "proven"
-    assert data["verdict"]["reasons"] == list(result.verdict.reasons)
-    assert data["verdict"]["meaning"] == result.verdict.meaning
-    assert data["proof"] == result.proof.described()
-    assert data["bounds"] == [bound._asdict() for bound in result.bounds]
+    assert data["verdict"]["reasons"] == list(verdict.reasons)
+    assert data["proof"] == proof.described()
+    assert data["bounds"] == [bound._asdict() for bound in judged.bounds]
     assert data["contradiction"] is None
     assert data["claim"]["source"] == "algorithm"
-    assert result_text(result).startswith("FAIL (proven): ")
-    assert '<p class="badge">FAIL (proven)</p>' in render(result)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.driver import McmcSettings
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.errors import InputError
-from epsilometer.judgement.judging import judge
+from epsilometer.judgement.result import INACCURATE
 from epsilometer.judgement.verdict import (
     FAIL_ON,
     NO_PROOF,
@@ -81,7 +81,7 @@ def unopposed(posterior: SamplePosterior, claim: float, **changes: Any) -> Verdi
         "before": posterior.prior_probability_above(claim),
         "refuted": None,
         "objections": lambda leaning: (),
-        "trusted": posterior.trustworthy,
+        "untrusted": None if posterior.trustworthy else INACCURATE,
     }
     return decide(**arguments | changes)
 
@@ -150,7 +150,7 @@ def test_thresholds_and_verdicts_do_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         Thresholds().pass_at_most = 0.5  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
-        judge(mixed(0.5), claim=1.0).outcome = Outcome.PASS  # type: ignore[misc]
+        em.judge(mixed(0.5), 1.0).outcome = Outcome.PASS  # type: ignore[misc]
 
 
 # --- outcomes ---------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_share_of_draws_above_the_claim_decides(share: float, outcome: str) -> N
     assert verdict.thresholds == Thresholds(pass_at_most=0.05, fail_at_least=0.95)
     assert verdict.trustworthy
     # The draws are not those of the counts: other priors show it, and nothing is judged.
-    judged = judge(posterior, claim=1.0)
+    judged = em.judge(posterior, 1.0)
     assert judged.outcome is Outcome.INCONCLUSIVE
     assert str(judged.leaning) == outcome
     assert judged.probability_above == verdict.probability_above
@@ -194,14 +194,14 @@ def test_own_thresholds() -> None:
         thresholds = Thresholds(pass_at_most=low, fail_at_least=high)
         verdict = unopposed(posterior, 1.0, thresholds=thresholds)
         assert (str(verdict.outcome), verdict.thresholds) == (outcome, thresholds)
-        judged = judge(posterior, claim=1.0, thresholds=thresholds)
+        judged = em.judge(posterior, 1.0, thresholds=thresholds)
         assert (str(judged.leaning), judged.thresholds) == (outcome, thresholds)
 
 
 def test_claims_on_both_sides_of_an_exact_posterior() -> None:
     posterior = estimate_exact(COUNTS, CountModel(delta=0.01))
     at = [float(posterior.quantile("epsilon", p)) for p in (0.01, 0.06, 0.5, 0.94, 0.99)]
-    verdicts = [judge(posterior, claim=claim) for claim in at]
+    verdicts = [em.judge(posterior, claim) for claim in at]
     assert [str(verdict.leaning) for verdict in verdicts] == [
         "FAIL", "INCONCLUSIVE", "INCONCLUSIVE", "INCONCLUSIVE", "PASS",
     ]  # fmt: skip
@@ -218,19 +218,19 @@ def test_claims_on_both_sides_of_an_exact_posterior() -> None:
         "would be INCONCL"
     )
     # Far enough above, every prior passes; below what is proven, no other prior is tried.
-    assert judge(posterior, claim=12.0).label == "PASS (judged)"
-    assert judge(posterior, claim=1.1).label == "FAIL (proven)"
-    assert judge(posterior, claim=1.2).label == "FAIL (judged)"
+    assert em.judge(posterior, 12.0).label == "PASS (judged)"
+    assert em.judge(posterior, 1.1).label == "FAIL (proven)"
+    assert em.judge(posterior, 1.2).label == "FAIL (judged)"
 
 
-@pytest.mark.parametrize("claim", [-0.1, math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize("claim", [-0.1, math.nan, "1", None, True])
 def test_claims_are_numbers_from_zero(claim: Any) -> None:
     with pytest.raises(InputError, match="claim"):
-        judge(mixed(0.5), claim=claim)
+        em.judge(mixed(0.5), claim)
 
 
 def test_claim_of_no_privacy_loss_at_all() -> None:
-    verdict = judge(estimate_exact(COUNTS, CountModel(delta=0.01)), claim=0)
+    verdict = em.judge(estimate_exact(COUNTS, CountModel(delta=0.01)), 0)
     assert (verdict.probability_above, verdict.prior_probability_above) == (1.0, 1.0)
     assert (verdict.outcome, verdict.grounds) == (Outcome.FAIL, Grounds.PROVEN)
 
@@ -256,7 +256,7 @@ def refuse(*_: object) -> tuple[str, ...]:
 @pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
-    verdict = ruled(above, refuted="it is", trusted=trusted, objections=refuse, caveats=refuse)
+    verdict = ruled(above, refuted="it is", untrusted=None if trusted else INACCURATE, objections=refuse, caveats=refuse)
     assert (verdict.label, verdict.reasons) == ("FAIL (proven)", ("it is",))
     assert verdict.trustworthy is trusted
     # The leaning of the posterior alone is still available.
@@ -266,7 +266,7 @@ def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
 
 @pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
 def test_without_accuracy_or_a_side_there_are_no_objections(above: float) -> None:
-    verdict = ruled(above, trusted=False, objections=refuse, caveats=refuse)
+    verdict = ruled(above, untrusted=INACCURATE, objections=refuse, caveats=refuse)
     assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
     assert "did not reach its accuracy" in verdict.meaning
     both = ruled(0.5, objections=refuse, caveats=refuse)
@@ -329,7 +329,7 @@ def test_the_prior_alone_is_named_only_where_a_judgement_is_its() -> None:
 def test_what_the_prior_said(prior: Prior, oracle: Any) -> None:
     posterior = chains(np.random.default_rng(1).random((2, 1000)), epsilon_prior=prior)
     for claim in (0.0, 0.7, 5.0):
-        verdict = judge(posterior, claim=claim)
+        verdict = em.judge(posterior, claim)
         # One call of a special function each.
         assert verdict.prior_probability_above == pytest.approx(oracle.sf(claim), rel=1e-12)
 
@@ -337,7 +337,7 @@ def test_what_the_prior_said(prior: Prior, oracle: Any) -> None:
 @pytest.mark.parametrize(("claim", "outcome"), [(2.9, "FAIL"), (3.0, "PASS"), (3.1, "PASS")])
 def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
     posterior = estimate_exact(COUNTS, CountModel(delta=0.01, epsilon=Fixed(value=3.0)))
-    verdict = judge(posterior, claim=claim)
+    verdict = em.judge(posterior, claim)
     assert str(verdict.leaning) == outcome
     assert verdict.probability_above == verdict.prior_probability_above == float(claim < 3)
     # An assumption is not a judgement: there is no other prior to try.
@@ -348,7 +348,7 @@ def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
         "no other prior could be tried, so the prior may decide",
     )
     # What the counts prove does not need one.
-    assert judge(posterior, claim=1.0).label == "FAIL (proven)"
+    assert em.judge(posterior, 1.0).label == "FAIL (proven)"
 
 
 # --- failed runs ------------------------------------------------------------------------------
@@ -361,17 +361,17 @@ def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
 def test_chains_that_never_moved_say_nothing(claim: float, outcome: Outcome, label: str) -> None:
     posterior = chains(np.full((2, 1000), 0.5))
     assert not posterior.trustworthy
-    verdict = judge(posterior, claim=claim)
+    verdict = em.judge(posterior, claim)
     assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
     assert not verdict.trustworthy
     assert "did not reach its accuracy" in verdict.meaning
     # The probability is still reported; only the side is not taken.
     assert verdict.probability_above == float(outcome is Outcome.FAIL)
     assert verdict.leaning is outcome
-    assert unopposed(posterior, claim) == verdict
-    taken = unopposed(posterior, claim, trusted=True)
+    assert replace(verdict, by_delta=()) == unopposed(posterior, claim)
+    taken = unopposed(posterior, claim, untrusted=None)
     assert (taken.outcome, taken.grounds) == (outcome, Grounds.JUDGED)
-    accepted = judge(posterior, claim=claim, accept_untrusted=True)
+    accepted = em.judge(posterior, claim, accept_untrusted=True)
     assert accepted.trustworthy
     assert "accuracy" not in accepted.meaning
     # If accepted, it must pass the checks like any other: other priors put half of epsilon above 0.9.
@@ -386,23 +386,23 @@ def test_exact_engine_that_missed_its_tolerance() -> None:
     # Control: the same problem at its usual tolerance.
     usual = estimate_exact(COUNTS, CountModel(delta=0.01))
     for claim, label in ((1.2, "FAIL (judged)"), (12.0, "PASS (judged)")):
-        verdict = judge(posterior, claim=claim)
+        verdict = em.judge(posterior, claim)
         assert (verdict.label, verdict.trustworthy) == ("INCONCLUSIVE", False)
         assert "did not reach its accuracy" in verdict.meaning
-        assert judge(posterior, claim=claim, accept_untrusted=True).label == label
-        assert judge(usual, claim=claim).label == label
+        assert em.judge(posterior, claim, accept_untrusted=True).label == label
+        assert em.judge(usual, claim).label == label
     # A proof does not depend on the engine.
-    proven = judge(posterior, claim=0.001)
+    proven = em.judge(posterior, 0.001)
     assert (proven.label, proven.trustworthy) == ("FAIL (proven)", False)
-    assert proven.reasons == judge(usual, claim=0.001).reasons
+    assert proven.reasons == em.judge(usual, 0.001).reasons
 
 
 def test_accepting_changes_nothing_for_a_sound_posterior() -> None:
     posterior = mixed(0.4)
-    assert judge(posterior, claim=1.0, accept_untrusted=True) == judge(posterior, claim=1.0)
+    assert em.judge(posterior, 1.0, accept_untrusted=True) == em.judge(posterior, 1.0)
     # Control: the two differ if it is not.
     rough = replace(posterior, diagnostics=chains(np.full((2, 1000), 0.5)).diagnostics)
-    assert judge(rough, claim=1.0, accept_untrusted=True) != judge(rough, claim=1.0)
+    assert em.judge(rough, 1.0, accept_untrusted=True) != em.judge(rough, 1.0)
 
 
 # --- texts ------------------------------------------------------------------------------------
@@ -410,12 +410,12 @@ def test_accepting_changes_nothing_for_a_sound_posterior() -> None:
 
 def test_meanings_differ_and_promise_nothing() -> None:
     posterior = estimate_exact(COUNTS, CountModel(delta=0.01))
-    verdicts = [judge(posterior, claim=claim) for claim in (12.0, 2.6, 7.4, 1.2, 1.0)]
+    verdicts = [em.judge(posterior, claim) for claim in (12.0, 2.6, 7.4, 1.2, 1.0)]
     assert [verdict.label for verdict in verdicts] == [
         "PASS (judged)", "INCONCLUSIVE", "INCONCLUSIVE", "FAIL (judged)", "FAIL (proven)",
     ]  # fmt: skip
     *meanings, proven = [verdict.meaning for verdict in verdicts]
-    untrusted = judge(chains(np.full((2, 1000), 0.5)), claim=1.0).meaning
+    untrusted = em.judge(chains(np.full((2, 1000), 0.5)), 1.0).meaning
     assert len({*meanings, untrusted, proven}) == 6
     for meaning in (*meanings, untrusted):
         # A judgement is marked as not being a proof.
@@ -432,19 +432,19 @@ def test_meanings_differ_and_promise_nothing() -> None:
 
 
 def test_public_names() -> None:
-    assert (em.judge, em.Verdict, em.judgement.Thresholds, em.judgement.Outcome) == (
-        judge, Verdict, Thresholds, Outcome,
-    )  # fmt: skip
-    assert [f"{outcome}" for outcome in Outcome] == ["PASS", "FAIL", "INCONCLUSIVE"]
+    names = (em.Verdict, em.judgement.Thresholds, em.judgement.Outcome)
+    assert names == (Verdict, Thresholds, Outcome)
+    assert [f"{outcome}" for outcome in Outcome] == ["PASS", "FAIL", "INCONCLUSIVE", "NO PROMISE"]
     assert em.judgement.Grounds is Grounds
-    assert [f"{grounds}" for grounds in Grounds] == ["proven", "judged", "open"]
+    assert [f"{grounds}" for grounds in Grounds] == ["proven", "judged", "stated", "open"]
 
 
 def test_gates_close_at_more_and_more() -> None:
     posterior = estimate_exact(COUNTS, CountModel(delta=0.01))
-    labels = [judge(posterior, claim=claim).label for claim in (1.0, 1.2, 2.6, 12.0)]
+    labels = [em.judge(posterior, claim).label for claim in (1.0, 1.2, 2.6, 12.0)]
     closed = {gate: [label in refused for label in labels] for gate, refused in FAIL_ON.items()}
     assert closed == {
+        "never": [False, False, False, False],
         "proven": [True, False, False, False],
         "fail": [True, True, False, False],
         "inconclusive": [True, True, True, False],
@@ -465,7 +465,7 @@ def test_engines_agree() -> None:
     draws = sampled.diagnostics.parameters["epsilon"].bulk_effective_size
     for probability in (0.02, 0.3, 0.5, 0.7, 0.98):
         claim = float(exact.quantile("epsilon", probability))
-        first, second = judge(exact, claim=claim), judge(sampled, claim=claim)
+        first, second = em.judge(exact, claim), em.judge(sampled, claim)
         assert first.leaning is second.leaning
         assert (first.label, first.reasons[0]) == (second.label, second.reasons[0])
         assert first.prior_probability_above == second.prior_probability_above

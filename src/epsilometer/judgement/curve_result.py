@@ -21,6 +21,7 @@ from epsilometer.judgement.objections import MOST_NAMED
 from epsilometer.judgement.result import BaseLeak, Result
 from epsilometer.judgement.verdict import Outcome
 from epsilometer.model.scores import Scores
+from epsilometer.posteriors.tabulated import Tabulated
 
 MOST_LISTED = 4
 """Most surprising statistics to name in a warning."""
@@ -139,7 +140,7 @@ class CurveResult(Result):
         self._tell("single bases")
         shares = [0.5 - self.level / 2, 0.5, 0.5 + self.level / 2]
         rows = [
-            BaseLeak(name, base.auc(), *leak.quantile(shares).tolist(), base.trials_h0, base.trials_h1)
+            BaseLeak(name, base.auc(), *_ends(leak, shares), base.trials_h0, base.trials_h1)
             for name, base, leak in zip(
                 self.scores.names, self.scores.bases, self.posterior.leaks, strict=True
             )
@@ -207,3 +208,8 @@ class CurveResult(Result):
         if self.beside is not None:
             self.beside.concluded()
         return self
+
+
+def _ends(leak: Tabulated, shares: list[float]) -> tuple[float, float, float]:
+    low, median, high = leak.quantile(shares).tolist()
+    return low, median, high

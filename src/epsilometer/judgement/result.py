@@ -335,9 +335,17 @@ class Result(Plotted, ABC, view="results.RESULT"):
             by_delta=tuple(JudgedDelta(delta, epsilon, above) for (delta, epsilon), above in rows),
         )
 
+    def constant_objections(self, leaning: Outcome) -> tuple[str, ...]:
+        """Objections to a side that depend neither on the claim nor on the prior."""
+        return (*([SHARED] if self.shares_models else ()), *self._misfit(leaning))
+
+    def caveats_at(self, claim: float) -> tuple[str, ...]:
+        """Further limitations of a PASS of this claim."""
+        return tuple(self._caveats(claim))
+
     def _objections(self, leaning: Outcome) -> Iterator[str]:
         """Objections to the side that the posterior takes."""
-        objections = [*([SHARED] if self.shares_models else ()), *self._misfit(leaning)]
+        objections = [*self.constant_objections(leaning)]
         for delta, claim in self.claims.items():
             bounds = self.bounds if delta == self.delta else self._bounds_at(delta)
             objections += bound_reasons(bounds, claim, leaning)

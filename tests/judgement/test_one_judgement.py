@@ -1,0 +1,297 @@
+"""Every entry point that gives a verdict or a bound gives the same one.
+
+Entry points x {count, curve} x {one delta, several} x {independent, shared models, pool, one run,
+cross-fed counts}: outcome, grounds, reasons and the proven bound are those of the one judgement.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.main import run
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
+from epsilometer.testing import InconclusiveWarning, assert_private
+
+DELTAS = (1e-2, 2e-2)
+CLAIM = 0.9
+COLUMNS = ("challenge_base", "hypothesis", "replicate", "score")
+
+
+def scores(shift: float = 1.3, bases: int = 6, size: int = 80) -> em.Scores:
+    rng = np.random.default_rng(7)
+    return em.Scores(
+        without=[rng.normal(size=size) for _ in range(bases)],
+        with_point=[rng.normal(size=size) + shift for _ in range(bases)],
+    )
+
+
+def pool_scores() -> em.Scores:
+    """Twelve points that share 80 models, each included by its own fair coin."""
+    rng = np.random.default_rng(3)
+    included = rng.random((12, 80)) < 0.5
+    values = rng.normal(size=included.shape) + 0.8 * included
+    models = np.arange(80)
+    return em.Scores(
+        without=[row[~coins] for row, coins in zip(values, included, strict=True)],
+        with_point=[row[coins] for row, coins in zip(values, included, strict=True)],
+        models=[(models[~coins], models[coins]) for coins in included],
+        fair_coins=True,
+    )
+
+
+def canaries() -> em.Scores:
+    rng = np.random.default_rng(5)
+    return em.Scores.of_canaries(rng.normal(size=300) + 1.2, rng.normal(size=300))
+
+
+def counts(design: str | None = None) -> em.AttackCounts:
+    measured = None
+    if design is not None:
+        measured = em.rows.MeasuredBy(design=design, target_alpha=0.1, statistic="logit")
+    return em.AttackCounts(
+        false_positives=[8, 9, 7, 8, 10, 9],
+        trials_h0=80,
+        false_negatives=[44, 40, 46, 42, 41, 45],
+        trials_h1=80,
+        measured=measured,
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data for a model, and whether models of different bases were trained independently."""
+
+    data: em.Scores | em.AttackCounts
+    independent: bool = True
+
+
+CASES: dict[tuple[str, str], Callable[[], Case]] = {
+    ("curve", "independent"): lambda: Case(scores()),
+    ("curve", "shared models"): lambda: Case(scores(), independent=False),
+    ("curve", "pool"): lambda: Case(pool_scores()),
+    ("curve", "one run"): lambda: Case(canaries()),
+    ("curve", "cross-fed counts"): lambda: Case(counts("cross-fed")),
+    ("count", "independent"): lambda: Case(counts()),
+    ("count", "shared models"): lambda: Case(counts(), independent=False),
+    ("count", "pool"): lambda: Case(counts("pool")),
+    ("count", "cross-fed counts"): lambda: Case(counts("cross-fed")),
+}
+"""Canaries of one run have no counts of separate decisions."""
+
+
+def model_of(kind: str, data: object) -> em.CurveModel | em.CountModel:
+    if kind == "curve":
+        family = (em.families.Gaussian(),)
+        return em.CurveModel(delta=DELTAS[0], families=family, mixing=em.families.NoMixing())
+    cross_fed = isinstance(data, em.AttackCounts) and data.measured is not None
+    likelihood = em.likelihoods.CorrelatedCells() if cross_fed else None
+    chosen = {} if likelihood is None else {"likelihood": likelihood}
+    return em.CountModel(delta=DELTAS[0], **chosen)
+
+
+def words_of(kind: str, data: object) -> list[str]:
+    """The options of the shell that name the same model."""
+    if kind == "curve":
+        return ["--model", "curve", "--family", "gaussian", "--mixing", "none"]
+    return ["--model", "count"]
+
+
+Judged = tuple[str, str, list[str], float | None]
+"""Outcome, grounds, reasons and proven bound."""
+
+
+def of_verdict(verdict: em.Verdict | None, proof: em.Proof | None) -> Judged:
+    assert verdict is not None
+    at_least = None if proof is None else proof.at_least
+    return str(verdict.outcome), str(verdict.grounds), list(verdict.reasons), at_least
+
+
+def of_data(data: dict[str, Any]) -> Judged:
+    verdict, proof = data["verdict"], data["proof"]
+    at_least = None if proof is None else proof["at_least"]
+    return verdict["outcome"], verdict["grounds"], verdict["reasons"], at_least
+
+
+def shell(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    capsys.readouterr()
+    code = run([*map(str, arguments), "--json"])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    found: dict[str, Any] = json.loads(printed.out)
+    return found
+
+
+@pytest.fixture(params=["one delta", "several"])
+def deltas(request: pytest.FixtureRequest) -> tuple[float, ...]:
+    return DELTAS[:1] if request.param == "one delta" else DELTAS
+
+
+@pytest.mark.filterwarnings("ignore::epsilometer.errors.EpsilometerWarning")
+@pytest.mark.parametrize(("kind", "how"), CASES)
+def test_every_entry_point_agrees(
+    kind: str,
+    how: str,
+    deltas: tuple[float, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    case = CASES[kind, how]()
+    posterior = em.estimate(case.data, model_of(kind, case.data))
+    several = deltas if len(deltas) > 1 else ()
+    asked = {"deltas": several, "independent": case.independent}
+    result = result_of(posterior, Question(claim=CLAIM, **asked))
+    expected = of_verdict(result.verdict, result.proof)
+    proven = expected[3]
+
+    # Python: judge, write_report, prove, to_dict.
+    verdict = em.judge(posterior, CLAIM, **asked)
+    assert of_verdict(verdict, result.proof) == expected
+    page = tmp_path / "page.html"
+    assert em.write_report(posterior, page, claim=CLAIM, **asked) == verdict
+    assert verdict.label in page.read_text(encoding="utf-8")
+    assert of_data(result.to_dict()) == expected
+    if proven is None:
+        with pytest.raises(em.InputError):
+            em.prove(case.data, delta=DELTAS[0], independent=case.independent)
+    else:
+        proof = em.prove(case.data, delta=DELTAS[0], claim=CLAIM, independent=case.independent)
+        assert proof.at_least == proven
+    assert_agrees(case, kind, several, expected)
+
+    # The shell: estimate, its folder, report, prove, compare.
+    if how in ("pool", "one run") and kind == "curve":
+        file = tmp_path / "posterior.nc"  # as audits write it: scores of a pool have no plain file
+        posterior.save(file)
+    else:
+        file = tmp_path / "data.csv"
+        case.data.write(file)
+    shared = [] if case.independent else ["--shared-models"]
+    at = ",".join(f"{delta:g}" for delta in deltas)
+    words = words_of(kind, case.data)
+    options = ["--delta", at, "--claim", CLAIM, *words, *shared]
+    folder = tmp_path / "folder"
+    printed = shell(capsys, "estimate", file, *options, "--output", folder)
+    assert of_data(printed) == expected
+    assert of_data(json.loads((folder / "summary.json").read_text())) == expected
+    again = shell(capsys, "estimate", folder, "--delta", at, "--claim", CLAIM)
+    assert of_data(again) == expected
+    if not several:
+        assert of_data(shell(capsys, "report", folder)) == expected
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconclusiveWarning)
+            assert em.judge(folder, CLAIM) == verdict
+    if proven is not None:
+        bound = shell(capsys, "prove", folder, "--claim", CLAIM)
+        assert bound["at_least"] == proven
+        rows = shell(capsys, "compare", folder, "--delta", DELTAS[0])["estimators"]
+        assert {row["lower"] for row in rows if row["estimator"].startswith("proven")} == {proven}
+
+
+def assert_agrees(case: Case, kind: str, several: tuple[float, ...], expected: Judged) -> None:
+    """``assert_private`` fails, warns or passes as the verdict says; it has one delta."""
+    if several:
+        return
+    outcome, grounds, reasons, _ = expected
+    arguments: dict[str, Any] = {
+        "epsilon": CLAIM,
+        "model": model_of(kind, case.data),
+        "independent": case.independent,
+        "fail_on": "inconclusive",
+    }
+    if outcome == "PASS":
+        assert str(assert_private(case.data, **arguments).outcome) == "PASS"
+        return
+    with pytest.raises(AssertionError) as caught:
+        assert_private(case.data, **arguments)
+    label = outcome if outcome == "INCONCLUSIVE" else f"{outcome} ({grounds})"
+    text = str(caught.value)
+    assert text.startswith(f"{label}: ")
+    assert all(reason.lower() in text.lower() for reason in reasons)
+
+
+@pytest.mark.filterwarnings("ignore::epsilometer.errors.EpsilometerWarning")
+def test_the_table_has_different_answers() -> None:
+    """Control: sharing, pools and cross-feeding do change the answer."""
+    judged = {}
+    for (kind, how), made in CASES.items():
+        case = made()
+        posterior = em.estimate(case.data, model_of(kind, case.data))
+        result = result_of(posterior, Question(claim=CLAIM, independent=case.independent))
+        judged[kind, how] = of_verdict(result.verdict, result.proof)
+    proven = {key: row[3] for key, row in judged.items()}
+    for kind in ("curve", "count"):
+        assert proven[kind, "shared models"] < proven[kind, "independent"]  # type: ignore[operator]
+        assert proven[kind, "cross-fed counts"] is None
+        assert judged[kind, "pool"][1] != "judged"
+    assert len({row[:2] for row in judged.values()}) > 1
+
+
+# --- the five faults ----------------------------------------------------------------------------
+
+
+def test_shared_models_prove_no_more_at_several_deltas() -> None:
+    """A false proof: several deltas dropped that bases share models."""
+    data = scores(shift=1.5)
+    one = em.prove(data, delta=DELTAS[0], independent=False).at_least
+    assert one < em.prove(data, delta=DELTAS[0]).at_least
+    posterior = em.estimate(data, model_of("curve", data))
+    for deltas in ((), DELTAS):
+        question = Question(claim=CLAIM, deltas=deltas, independent=False)
+        assert result_of(posterior, question).proof == em.prove(
+            data, delta=DELTAS[0], claim=CLAIM, independent=False
+        )
+
+
+@pytest.mark.parametrize("deltas", [(), DELTAS])
+@pytest.mark.parametrize("claim", [0.2, 20.0])
+def test_counts_of_a_pool_are_never_judged(deltas: tuple[float, ...], claim: float) -> None:
+    data = counts("pool")
+    verdict = em.judge(em.estimate(data, model_of("count", data)), claim, deltas=deltas)
+    assert verdict.label == "INCONCLUSIVE"
+    assert any("share models" in reason for reason in verdict.reasons)
+    # Control: the same counts of separate models are judged.
+    alone = em.judge(em.estimate(counts(), model_of("count", None)), 20.0, deltas=deltas)
+    assert alone.label == "PASS (judged)"
+
+
+def test_reversed_scores_are_told_and_never_judged() -> None:
+    right = scores(shift=2.0)
+    data = em.Scores(
+        without=[-base.by_hypothesis[0] for base in right.bases],
+        with_point=[-base.by_hypothesis[1] for base in right.bases],
+    )
+    with pytest.warns(em.EpsilometerWarning, match="is their sign reversed"):
+        posterior = em.estimate(data, delta=1e-3)
+    assert posterior.accurate
+    assert not posterior.trustworthy
+    with pytest.warns(em.EpsilometerWarning, match="is their sign reversed"):
+        verdict = em.judge(posterior, 20.0)
+    assert verdict.label == "INCONCLUSIVE"
+    assert not verdict.trustworthy
+    # Control: the other sign.
+    assert em.estimate(right, delta=1e-3).trustworthy
+
+
+@pytest.mark.parametrize("deltas", [(), DELTAS])
+def test_an_infinite_claim_promises_nothing(deltas: tuple[float, ...], tmp_path: Path) -> None:
+    posterior = em.estimate(scores(), model_of("curve", None))
+    verdict = em.judge(posterior, float("inf"), deltas=deltas)
+    assert (verdict.label, str(verdict.grounds)) == ("NO PROMISE", "stated")
+    assert all(verdict.stops(gate) for gate in ("never", "proven", "fail", "inconclusive"))
+    result = result_of(posterior, Question(claim=float("inf"), deltas=deltas))
+    assert result.to_dict()["verdict"]["outcome"] == "NO PROMISE"
+    assert result.next_step
+    result.report(tmp_path / "page.html")
+    assert "NO PROMISE" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    with pytest.raises(AssertionError, match="NO PROMISE"):
+        assert_private(scores(), epsilon=float("inf"), delta=1e-2, fail_on="proven")
