@@ -1,20 +1,20 @@
 """Every public name, once, with its module; submodules have the rest."""
 
-import epsilometer.attacks as attacks
-import epsilometer.baselines as baselines
-import epsilometer.checks as checks
-import epsilometer.datasets as datasets
-import epsilometer.engines as engines
-import epsilometer.errors as errors
-import epsilometer.families as families
-import epsilometer.goals as goals
-import epsilometer.judgement as judgement
-import epsilometer.likelihoods as likelihoods
-import epsilometer.priors as priors
-import epsilometer.rows as rows
-import epsilometer.stores as stores
-import epsilometer.testing as testing
-import epsilometer.training as training
+from epsilometer import attacks as attacks
+from epsilometer import baselines as baselines
+from epsilometer import checks as checks
+from epsilometer import datasets as datasets
+from epsilometer import engines as engines
+from epsilometer import errors as errors
+from epsilometer import families as families
+from epsilometer import goals as goals
+from epsilometer import judgement as judgement
+from epsilometer import likelihoods as likelihoods
+from epsilometer import priors as priors
+from epsilometer import rows as rows
+from epsilometer import stores as stores
+from epsilometer import testing as testing
+from epsilometer import training as training
 from epsilometer.api import audit as audit
 from epsilometer.api import compare as compare
 from epsilometer.api import estimate as estimate

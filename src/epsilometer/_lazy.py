@@ -14,15 +14,17 @@ def public_names(
     """``__getattr__``, ``__dir__`` and ``__all__`` of a module, from its stub file.
 
     Names and their modules are then listed once, for type checkers and at run time.  Submodules, which
-    the stub imports as ``import package.module as module``, are found too.
+    the stub imports as ``from package import module as module``, are found too.
     """
     homes: dict[str, str] = {}
     submodules: dict[str, str] = {}
     for line in ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8")).body:
         if isinstance(line, ast.ImportFrom):
-            homes.update({alias.name: str(line.module) for alias in line.names})
-        elif isinstance(line, ast.Import):
-            submodules.update({str(alias.asname): alias.name for alias in line.names})
+            names = [alias.name for alias in line.names]
+            if line.module == module:
+                submodules.update({name: f"{module}.{name}" for name in names})
+            else:
+                homes.update(dict.fromkeys(names, str(line.module)))
 
     def read(name: str) -> object:
         if name in submodules:
@@ -32,5 +34,5 @@ def public_names(
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         return getattr(import_module(home), name)
 
-    names = sorted({*homes, *submodules})
-    return read, lambda: names, sorted(homes)
+    everything = sorted({*homes, *submodules})
+    return read, lambda: everything, sorted(homes)
