@@ -148,7 +148,7 @@ def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
     """Summary of the table of intervals."""
     said = []
     for name, what in (
-        (WHOLE_CURVE, "Whole-curve model"),
+        (WHOLE_CURVE, "Curve model"),
         (AS_GAUSSIAN, "Gaussian family and strength 1 fixed, if true"),
     ):
         own = [row for row in rows if row.method == name]
@@ -188,7 +188,7 @@ def several_text(rows: list[OneRunIntervalRow]) -> str:
             f"{share(row.covers, row.runs)} in {row.training_runs} (above "
             f"{share(before.above, before.runs)} and {share(row.above, row.runs)})"
         )
-    return paragraph(f"Whole-curve model, the same total number of canaries: {'; '.join(parts)}.")
+    return paragraph(f"Curve model, the same total number of canaries: {'; '.join(parts)}.")
 
 
 def blocks() -> dict[str, str]:

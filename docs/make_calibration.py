@@ -187,7 +187,7 @@ def place_of(row: ProfileRow) -> str:
 
 
 def published(row: ProfileRow, bounds: list[BoundRow]) -> str:
-    """Coverage of the published model with the same mechanism, power and size, at a rate of 0.1."""
+    """Coverage of the count model with the same mechanism, power and size, at a rate of 0.1."""
     for other in bounds if row.section is not Section.CONTROL else ():
         if other.estimator == POSTERIOR and other.false_positive_rate == "0.1":
             same = (name_of(other), other.power, other.bases, other.trials)
@@ -201,7 +201,7 @@ def profile_table(
     significance: float,
     more: Mapping[str, Callable[[ProfileRow], str]] | None = None,
 ) -> str:
-    """Intervals of the whole-curve model; ``more`` are further columns."""
+    """Intervals of the curve model; ``more`` are further columns."""
     added = more or {}
     names = "mechanism|true ε|bases|models per hypothesis|runs|covers|above|below|mean 5 %"
     header = [*names.split("|"), "50 %", "95 %", *added]
@@ -368,7 +368,7 @@ def promise_text(rows: Sequence[ProfileRow], significance: float) -> str:
 
 
 def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
-    """Text and tables on the whole-curve model, by mark."""
+    """Text and tables on the curve model, by mark."""
     plan = json.loads((PROFILE / "plan.json").read_text(encoding="utf-8"))
     significance = float(plan["significance"])
     text = (PROFILE / "coverage.csv").read_text(encoding="utf-8")
@@ -380,7 +380,7 @@ def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
     def published_coverage(row: ProfileRow) -> str:
         return published(row, bounds)
 
-    old = {"published model covers": published_coverage}
+    old = {"count model covers": published_coverage}
     return {
         "profile-promise": promise_text(rows, significance),
         "profile-verdict": verdict_text(rows, significance),

@@ -1,12 +1,14 @@
 """Resolve annotations to the public names under which classes are documented.
 
 Annotations name ``epsilometer.model.counts.AttackCounts``; the reference documents
-``epsilometer.AttackCounts``.  Private and third-party types are shown without a link.
+``epsilometer.AttackCounts``, and ``epsilometer.families.Gaussian`` in a submodule.  Private and
+third-party types are shown without a link.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +21,28 @@ from sphinx.util.typing import ExtensionMetadata
 PACKAGE = "epsilometer"
 
 
+@cache
+def public() -> dict[str, tuple[str, ...]]:
+    """The public names of each public module: the package, and the submodules that its stub imports.
+
+    Examples
+    --------
+    >>> "Scores" in public()["epsilometer"], "Gaussian" in public()["epsilometer.families"]
+    (True, True)
+    """
+    package = import_module(PACKAGE)
+    names = {PACKAGE: tuple(package.__all__)}
+    for name in sorted(set(dir(package)) - set(package.__all__)):
+        module = import_module(f"{PACKAGE}.{name}")
+        defined = [key for key, value in vars(module).items() if _is_defined_in(value, module)]
+        names[module.__name__] = tuple(getattr(module, "__all__", defined))
+    return names
+
+
+def _is_defined_in(value: object, module: object) -> bool:
+    return getattr(value, "__module__", None) == getattr(module, "__name__", "")
+
+
 def find(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.TextElement
 ) -> nodes.reference | nodes.TextElement | None:
@@ -27,15 +51,17 @@ def find(
         return None
     target = str(node["reftarget"])
     name = target.rpartition(".")[2]
-    found = None
+    documented = None
     if target == name or target.startswith(f"{PACKAGE}."):
-        found = env.domains.python_domain.objects.get(f"{PACKAGE}.{name}")
-    if found is None:
+        objects = env.domains.python_domain.objects
+        places = (objects.get(f"{module}.{name}") for module in public())
+        documented = next((place for place in places if place is not None), None)
+    if documented is None:
         # Annotations have no place, and name anything; what somebody wrote must be right.
         place = node.source
         return contents if place is None or is_there(target) or is_defined(name, place) else None
     here = node.get("refdoc", env.docname)
-    uri = app.builder.get_relative_uri(here, found.docname) + "#" + found.node_id
+    uri = app.builder.get_relative_uri(here, documented.docname) + "#" + documented.node_id
     return nodes.reference("", "", contents, internal=True, refuri=uri)
 
 

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def judged(name: str, seed: int, stores: Path) -> str:
-    """Interval of epsilon, probability above the claim, and the published model's interval."""
+    """Interval of epsilon, probability above the claim, and the count model's interval."""
     config = em.rows.read_audit(HERE / f"{name}.toml")
     plan = replace(config.plan, seed=seed)
     losses = em.measure(plan, stores / f"{name}-{seed}.db", executor="processes").only

@@ -1,6 +1,6 @@
 """90 % intervals of epsilon for all six algorithms, next to the paper's.
 
-By the published model from error counts, for both statistics, and by the whole curve from all scores.
+By the count model from error counts, for both statistics, and by the whole curve from all scores.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _worst_bases(
         for row in rows
     }
     lines = [
-        "| algorithm | largest AUC of a base | proved | published model | whole curve "
+        "| algorithm | largest AUC of a base | proved | count model | whole curve "
         "| shown by the worst base | all attacks alike |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]

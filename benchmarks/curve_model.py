@@ -1,4 +1,4 @@
-"""Speed of the whole-curve model, and its estimates from one training run, compared with its peers.
+"""Speed of the curve model, and its estimates from one training run, compared with its peers.
 
     python benchmarks/whole_curve.py --json whole_curve.json
 
@@ -333,7 +333,7 @@ def training_runs(report: Report, draws: int, large_draws: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The whole-curve model: speed, and one run.")
+    parser = argparse.ArgumentParser(description="The curve model: speed, and one run.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables here")
     parser.add_argument(
         "--part",
