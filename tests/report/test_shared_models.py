@@ -22,7 +22,7 @@ from epsilometer.model.pool_scores import PoolScores, pool_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.shared_models import SharedModels
 from epsilometer.report.page import whole_curve
-from epsilometer.report.text.comparison import compare_scores
+from epsilometer.comparison.estimators import compare_scores
 from epsilometer.report.text.profile_summary import profile_data, profile_text
 from tests.report.profiles import SETTINGS, SIMPLE
 

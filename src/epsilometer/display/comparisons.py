@@ -6,7 +6,7 @@ from epsilometer._table import Cell, Table
 from epsilometer._text import counted
 from epsilometer.display.view import View
 from epsilometer.report.figures.comparison import comparison_sheet
-from epsilometer.report.text.comparison import Comparison
+from epsilometer.comparison.estimators import Comparison
 
 
 def _line(found: Comparison) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilometer import _validate
+import numpy as np
+
+from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 from epsilometer.inputs.pool_inputs import is_pool, pool_design_for
 
@@ -25,7 +27,7 @@ def read_losses(
 
     if is_store(path):
         if shadows is not None:
-            raise InputError("--shadows is for files of losses; a store knows its design.")
+            raise InputError("`shadows=` is for files of losses; a store knows its design.")
         with SqliteStore(path, read_only=True) as store:
             sizes = store.sizes()
             losses = store.measured(sizes, choose_variant(sizes.variants, variant))
@@ -34,11 +36,21 @@ def read_losses(
     refuse_variant(variant)
     if is_pool(path):
         if shadows is not None:
-            raise InputError("--shadows is for losses of many models; these are of a pool.")
+            raise InputError("`shadows=` is for losses of many models; these are of a pool.")
         pool = PoolLosses.read(path)
         return pool, pool_design_for(pool)
     losses = Losses.read(path)
     return losses, design_for(losses, shadows)
+
+
+def failures_in(path: Path) -> int:
+    """The number of models of a store that failed; 0 for other files."""
+    from epsilometer.measurement.sqlite_store import SqliteStore, is_store
+
+    if not is_store(path):
+        return 0
+    with SqliteStore(path, read_only=True) as store:
+        return len(store.failures())
 
 
 def design_for(losses: Losses, shadows: int | None = None) -> Design:
@@ -55,8 +67,8 @@ def design_for(losses: Losses, shadows: int | None = None) -> Design:
     blocks, rest = divmod(most, 1 + 2 * shadows)
     if rest:
         raise InputError(
-            f"--shadows {shadows}: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
-            f"its shadow models), got {most}; without --shadows, models are cross-fed."
+            f"`shadows={shadows}`: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
+            f"its shadow models), got {most}; without `shadows=`, models are cross-fed."
         )
     return ShadowModels(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
 
@@ -67,11 +79,39 @@ def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
         return variants[0]
     if wanted not in variants:
         shown = f"got {wanted!r}" if wanted is not None else "got none"
-        raise InputError(f"expected --variant to be one of {', '.join(variants)}, {shown}.")
+        raise InputError(f"expected `variant=` to be one of {', '.join(variants)}, {shown}.")
     return str(wanted)
 
 
 def refuse_variant(variant: str | None) -> None:
     """Refuse a variant of anything but a store."""
     if variant is not None:
-        raise InputError("--variant is for stores; a file of losses has one variant.")
+        raise InputError("`variant=` is for stores; a file of losses has one variant.")
+
+
+def canary_losses(text: str, *, name: str) -> Any:
+    """Losses of canaries of one run from CSV text with the columns loss and member."""
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.model.score_tables import CANARIES, LABELS
+
+    losses, members = [], []
+    for row, place in _files.records(text, ("loss", "member"), name=name):
+        loss, member = _files.number(row["loss"]), LABELS.get(row["member"].strip().lower())
+        if loss is None or np.isnan(loss):
+            raise InputError(
+                f"{place}: expected loss to be a number, got {_files.shown(row['loss'])}."
+            )
+        if member is None:
+            given = _files.shown(row["member"])
+            raise InputError(f"{place}: expected member to be 0 or 1, got {given}.")
+        losses.append(loss)
+        members.append(member)
+    if not losses:
+        raise InputError(f"{name}: expected at least one row, got none.")
+    return Losses(
+        challenge_base=[CANARIES] * len(losses),
+        hypothesis=members,
+        replicate=np.arange(len(losses)),
+        loss=losses,
+        one_run=True,
+    )

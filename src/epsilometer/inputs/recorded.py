@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from epsilometer.judgement.result import Origin
     from epsilometer.model.counts import AttackCounts
 
-POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
+POSTERIOR, COUNT_POSTERIOR = "posterior.nc", "count.nc"
+OLD_COUNT_POSTERIOR = "published.nc"
+"""Name of the count model's posterior in folders of earlier versions."""
+
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
 CANARIES, POINTS = "canaries.csv", "points.csv"
 """Files of a result."""
 
-WHOLE_CURVE, PUBLISHED_MODEL = "profile", "published"
-"""The two kinds of posteriors; the first is also the name of its engine."""
+CURVE, COUNT = "curve", "count"
+"""The two models; the first is also the name of its engine."""
 
 SAME = 1e-6
 """Tolerated relative difference of two medians of one posterior, computed by different versions."""
@@ -62,13 +65,13 @@ class Recorded:
     @property
     def kind(self) -> str:
         """The model of the posterior."""
-        whole = self.posterior.provenance.engine == WHOLE_CURVE
-        return WHOLE_CURVE if whole else PUBLISHED_MODEL
+        whole = self.posterior.provenance.engine == CURVE
+        return CURVE if whole else COUNT
 
     @property
     def data(self) -> Any:
         """The scores or counts that the posterior was estimated from."""
-        return self.posterior.scores if self.kind == WHOLE_CURVE else self.posterior.counts
+        return self.posterior.scores if self.kind == CURVE else self.posterior.counts
 
     @property
     def delta(self) -> float:
@@ -83,9 +86,21 @@ class Recorded:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """How it was judged: error, pass_at_most, fail_at_least, shared_models; empty if unknown."""
-        found: dict[str, Any] = self.known.get("asked", {})
-        return found
+        """The question that it answered, as arguments of `Question`; what is unknown is left out."""
+        from epsilometer.judgement.verdict import Thresholds
+
+        question: dict[str, Any] = {}
+        asked = self.known.get("asked", {})
+        if asked:
+            limits = {name: asked[name] for name in ("pass_at_most", "fail_at_least")}
+            question = {
+                "error": asked["error"],
+                "thresholds": Thresholds(**limits),
+                "independent": not asked["shared_models"],
+            }
+        if self.claim is not None:
+            question |= {"claim": self.claim.epsilon, "claim_source": self.claim.source}
+        return question if self.level is None else question | {"level": self.level}
 
     @property
     def level(self) -> float | None:
@@ -99,25 +114,27 @@ class Recorded:
         return losses_in(self.path)
 
     @cached_property
-    def published(self) -> Any:
-        """The posterior of the published model that `audit` wrote too; None without one."""
-        path = self.path / PUBLISHED
-        return _load(path) if self.path.is_dir() and path.exists() else None
+    def counted(self) -> Any:
+        """The posterior of the count model that `audit` wrote too; None without one."""
+        for name in (COUNT_POSTERIOR, OLD_COUNT_POSTERIOR):
+            if self.path.is_dir() and (self.path / name).exists():
+                return _load(self.path / name)
+        return None
 
     def of_kind(self, kind: str) -> Recorded | None:
         """The same result of one of the two models; None if it has no such posterior."""
         if kind == self.kind:
             return self
-        if kind == WHOLE_CURVE or self.published is None:
+        if kind == CURVE or self.counted is None:
             return None
-        return replace(self, posterior=self.published)
+        return replace(self, posterior=self.counted)
 
     @cached_property
     def origin(self) -> Origin:
         """The origin of scores and counts, from the summary."""
         from epsilometer.judgement.result import Origin
 
-        counted = self.of_kind(PUBLISHED_MODEL)
+        counted = self.of_kind(COUNT)
         curves = None if counted is None else self._curves(counted.data)
         known = self.known
         if not known:

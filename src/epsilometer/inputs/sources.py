@@ -1,28 +1,35 @@
 """The one reader of data: counts, losses, scores, canaries, a store, a result folder, a posterior.
 
-`estimate`, `prove`, `compare`, `report`, `plan`, `em.estimate` and `assert_private` read their
-input here, so they interpret a file in the same way.  Callers read standard input themselves and
-pass its text.  Files are untrusted, and code that a file names is never run.
+Every command and every call reads its input here, so they interpret it in the same way; `held.py` has
+what Python users hold in memory.  Callers read standard input themselves and pass its text.  Files are
+untrusted, and code that a file names is never run.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from os import PathLike
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files
 from epsilometer.errors import InputError
-from epsilometer.inputs.loss_files import design_for, read_losses, refuse_variant
+from epsilometer.model.flaws import failure_flaws
+from epsilometer.inputs.loss_files import (
+    canary_losses,
+    choose_variant,
+    design_for,
+    failures_in,
+    read_losses,
+    refuse_variant,
+)
 from epsilometer.inputs.pool_inputs import POOL_COLUMNS, pool_design_for
 from epsilometer.inputs.recorded import (
     LOSSES,
     POSTERIOR,
-    PUBLISHED_MODEL,
+    COUNT,
     SUMMARY,
-    WHOLE_CURVE,
+    CURVE,
     Recorded,
     is_result,
     losses_in,
@@ -30,23 +37,28 @@ from epsilometer.inputs.recorded import (
     read_summary,
     refuse_several,
 )
+from epsilometer.measurement.pool_records import records_of
+from epsilometer.model.counts import AttackCounts
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.attacks.statistics import Statistic
+    from epsilometer.judgement.result import Result
     from epsilometer.measurement.designs import Design
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.scores import Scores
+    from epsilometer.measurement.engine import Measurement
+    from epsilometer.model.scores import BaseScores, Scores
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
-STATISTIC_OPTION = "--statistic"
+
+CANARY_LOSSES = {"loss", "member"}
+"""Columns of losses of canaries."""
 
 COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
 """Columns that identify a table of counts."""
 
 NOT_DATA = {
-    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}`, then give its "
+    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, then give its "
     "result folder or store",
     ".html": "is a report; give the result folder or the file that it was made from",
     ".xlsx": "is a spreadsheet; save the table as CSV",
@@ -62,7 +74,7 @@ NOT_DATA = {
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:
-    """How losses become scores, and counts for the published model.
+    """How losses become scores, and counts for the count model.
 
     ``default_statistic`` is used for losses if no statistic is given.
     """
@@ -94,18 +106,20 @@ class AttackedBy:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The data of one file, folder or store.
+    """The data of one file, folder, store or object.
 
     Attributes
     ----------
     label
-        The name of a file, or the path of a folder.
+        The name of a file, the path of a folder, or the kind of object.
     counts, scores
         The data: one of the two or both.
     losses, design, attacked
         The losses behind the scores, and how they are turned into counts; None for a file of scores.
-    recorded
-        The result that was read, if it was one.
+    recorded, result
+        The result that was read or given, if it was one.
+    flaws
+        Why the data cannot be relied on, a sentence each.
     """
 
     label: str
@@ -115,6 +129,21 @@ class Source:
     design: Design | None = None
     attacked: AttackedBy | None = None
     recorded: Recorded | None = None
+    result: Result | None = None
+    flaws: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> Any:
+        """The result that was read or given: its posterior, delta and question; None without one."""
+        return self.recorded if self.result is None else self.result
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The question of the result, as arguments of `Question`; empty without one."""
+        if self.result is None:
+            return {} if self.recorded is None else self.recorded.asked
+        question = self.result.question
+        return {part.name: getattr(question, part.name) for part in fields(question)}
 
     @property
     def models(self) -> Scores | None:
@@ -136,13 +165,13 @@ class Source:
     @property
     def kind(self) -> str:
         """The default model: that of the result, or the one that suits the data."""
-        if self.recorded is not None:
-            return self.recorded.kind
-        return PUBLISHED_MODEL if self.scores is None else WHOLE_CURVE
+        if self.known is not None:
+            return str(self.known.kind)
+        return COUNT if self.scores is None else CURVE
 
     def data(self, kind: str) -> Any:
         """The data for a model of that kind."""
-        if kind == PUBLISHED_MODEL:
+        if kind == COUNT:
             return counts_of(self)
         if self.scores is None and self.recorded is not None and self.recorded.losses is not None:
             return read_folder_losses(self.recorded.path).data(kind)
@@ -164,11 +193,15 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     kind = path.suffix.lower()
     if path.is_file():
         _refuse_other(path)
-    losses = kind == ".parquet" and "loss" in _files.parquet_columns(path)
-    if losses or kind == ".npz" or is_store(path):
-        return _of_losses(path, path.name, options)
-    if kind == ".parquet":
-        return _of_scores(Scores.read(path), path.name, options)
+    columns = _files.parquet_columns(path) if kind == ".parquet" else []
+    if set(columns) == CANARY_LOSSES:
+        rows = _files.read_parquet(path).to_pydict()
+        text = _files.csv_text(columns, zip(*(rows[name] for name in columns), strict=True))
+        return read_text(text, path.name, options)
+    if "loss" in columns or kind == ".npz" or is_store(path):
+        return _read_losses(path, path.name, options)
+    if columns:
+        return of_scores(Scores.read(path), path.name, options)
     as_json = path.suffix.lower() == ".json"
     return read_text(_files.load(path), path.name, options, as_json=as_json)
 
@@ -199,7 +232,6 @@ def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Sour
     from epsilometer.attacks.losses import COLUMNS, Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.model import count_tables
-    from epsilometer.model.counts import AttackCounts
     from epsilometer.model.score_tables import header_of
     from epsilometer.model.scores import Scores
 
@@ -209,24 +241,25 @@ def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Sour
         _files.check_separator(text, name=name)
     if "loss" in columns:
         refuse_variant(options.variant)
+        parse: Any = Losses.parse_csv
         if set(columns) >= POOL_COLUMNS:
-            pool = PoolLosses.parse_csv(text, name=name)
-            return _of_pool(pool, name, options, pool_design_for(pool))
-        losses = Losses.parse_csv(text, name=name)
-        return _made(losses, name, options, design_for(losses))
+            parse = PoolLosses.parse_csv
+        elif set(columns) == CANARY_LOSSES:
+            parse = canary_losses
+        return of_losses(parse(text, name=name), name, options)
     if "score" in columns:
-        return _of_scores(Scores.parse_csv(text, name=name), name, options)
+        return of_scores(Scores.parse_csv(text, name=name), name, options)
     if plain and not set(columns) & COUNTS:
         empty = not text.strip("\ufeff \t\r\n")
         got = "an empty file" if empty else _files.shown(", ".join(columns))
         raise InputError(
             f"{name}: expected the columns of scores (challenge_base, hypothesis, score; of canaries "
-            f"score, member), of losses ({', '.join(COLUMNS)}) or of counts "
+            f"score, member), of losses ({', '.join(COLUMNS)}; of canaries loss, member) or of counts "
             f"({', '.join(count_tables.COLUMNS)}), got {got}."
         )
     _refuse_loss_options(options, name)
-    parse = count_tables.parse_json if as_json else count_tables.parse
-    return Source(label=name, counts=AttackCounts(**parse(text, name=name)))
+    read_counts = count_tables.parse_json if as_json else count_tables.parse
+    return Source(label=name, counts=AttackCounts(**read_counts(text, name=name)))
 
 
 def of_result(recorded: Recorded, options: LossOptions = NO_OPTIONS) -> Source:
@@ -236,7 +269,7 @@ def of_result(recorded: Recorded, options: LossOptions = NO_OPTIONS) -> Source:
         if recorded.losses is None:
             _refuse_loss_options(options, label)
         return replace(read_folder_losses(recorded.path, options), recorded=recorded)
-    if recorded.kind == PUBLISHED_MODEL:
+    if recorded.kind == COUNT:
         return Source(label=label, counts=recorded.data, recorded=recorded)
     return Source(label=label, scores=recorded.data, recorded=recorded)
 
@@ -249,46 +282,67 @@ def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Sourc
         raise InputError(
             f"{folder}: cannot be read: expected a file, or a folder with {POSTERIOR} or {LOSSES}."
         )
-    return _of_losses(path, str(folder), options, read_summary(folder).get("counts"))
+    return _read_losses(path, str(folder), options, read_summary(folder).get("counts"))
 
 
-def source_of(given: Any) -> Source:
-    """Data given in Python: counts, scores, losses, or a path."""
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.scores import Scores
-
-    if isinstance(given, AttackCounts):
-        return Source(label="counts", counts=given)
-    if isinstance(given, Scores):
-        return Source(label="scores", scores=given)
-    if isinstance(given, Losses):
-        return _made(given, "losses", NO_OPTIONS, design_for(given))
-    if isinstance(given, PoolLosses):
-        return _of_pool(given, "losses", NO_OPTIONS, pool_design_for(given))
-    if isinstance(given, str | PathLike):
-        return read(Path(given))
-    raise InputError(
-        "expected AttackCounts, Scores, Losses or the path of a file or folder, got "
-        f"{type(given).__name__}."
-    )
+def of_known(result: Result) -> Source:
+    """The data of a result, and the result itself."""
+    if isinstance(result.data, AttackCounts):
+        known: Any = result
+        return Source(label="result", counts=result.data, scores=known.scores, result=result)
+    return Source(label="result", scores=result.data, result=result)
 
 
-def _of_scores(scores: Scores, label: str, options: LossOptions) -> Source:
+def of_scores(scores: Scores, label: str, options: LossOptions = NO_OPTIONS) -> Source:
+    """Scores, unless they carry no information."""
     _refuse_loss_options(options, label)
     return Source(label=label, scores=_checked(scores, label))
 
 
-def _of_losses(
+def of_losses(
+    losses: Losses | PoolLosses,
+    label: str,
+    options: LossOptions = NO_OPTIONS,
+    design: Design | None = None,
+    *,
+    skip: bool = False,
+    flaws: tuple[str, ...] = (),
+) -> Source:
+    """Losses and the scores of the default attack; ``skip`` as in `scores_of`."""
+    from epsilometer.attacks.pool_losses import PoolLosses
+
+    if isinstance(losses, PoolLosses):
+        made = _of_pool(losses, label, options, design or pool_design_for(losses))
+    else:
+        made = _made(losses, label, options, design or design_for(losses), skip=skip)
+    return _flawed(made, flaws)
+
+
+def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> Source:
+    """The losses of a measurement; failed models are a flaw."""
+    variant = choose_variant(tuple(measured.losses), options.variant)
+    losses, design = records_of(measured.plan, measured.losses[variant]), measured.plan.design
+    flaws = failure_flaws(len(measured.failures))
+    how = replace(options, variant=None)
+    return of_losses(losses, "losses", how, design, skip=True, flaws=flaws)
+
+
+def _flawed(source: Source, flaws: tuple[str, ...]) -> Source:
+    scores = None if source.scores is None else source.scores.with_flaws(flaws)
+    return replace(source, scores=scores, flaws=flaws)
+
+
+def _read_losses(
     path: Path, label: str, options: LossOptions, known: dict[str, Any] | None = None
 ) -> Source:
     from epsilometer.measurement.sqlite_store import is_store
 
     losses, design = read_losses(path, options.variant)
     if not design.models(1):  # of a pool
-        return _of_pool(losses, label, options, design)
-    return _made(losses, label, options, design, known, unfinished=is_store(path))
+        made = _of_pool(losses, label, options, design)
+    else:
+        made = _made(losses, label, options, design, known, skip=is_store(path))
+    return _flawed(made, failure_flaws(failures_in(path)))
 
 
 def _made(
@@ -297,12 +351,13 @@ def _made(
     options: LossOptions,
     design: Design,
     known: dict[str, Any] | None = None,
-    unfinished: bool = False,
+    *,
+    skip: bool = False,
 ) -> Source:
     """Losses and their scores; ``known`` is the attack that a summary describes.
 
-    ``unfinished`` losses are of a store that may still grow: bases without models of one kind are
-    skipped.
+    ``skip`` is for losses that may still grow, or of an audit: bases without models of one kind, and
+    losses that are not numbers, are left out.
     """
     from epsilometer.attacks.statistics import Loss
 
@@ -311,9 +366,8 @@ def _made(
     attacked = _attacked(options, {"statistic": default} | (known or {}), label)
     try:
         # An audit leaves out losses that are not numbers; in a file of losses they are errors.
-        skip = unfinished or known is not None
-        scores = design.scores(losses, attacked.statistic, skip=skip)
-        scores = _checked(scores, label)
+        skip = skip or known is not None
+        scores = _checked(design.scores(losses, attacked.statistic, skip=skip), label)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
@@ -325,8 +379,8 @@ def _of_pool(losses: PoolLosses, label: str, options: LossOptions, design: Desig
     for name in ("statistic", "target_alpha"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')} is for many models; {label} is a pool: choose its attack "
-                "with `epsilometer attack --method`."
+                f"`{name}=` is for many models; {label} is a pool: choose its attack with `epsilometer "
+                "attack --method`, in Python with em.Pool(attack=...)."
             )
     try:
         scores = _checked(design.scores(losses), label)
@@ -346,9 +400,9 @@ def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> Attack
         # Code that a file names is not run unless the user names it too.
         raise InputError(
             f"{label}: its losses were scored by {_files.shown(own)}, a custom function: "
-            f"give it as {STATISTIC_OPTION} to run it."
+            "give it as `statistic=` to run it."
         )
-    statistic = statistic_of(options.statistic or own, folder=Path(), place=STATISTIC_OPTION)
+    statistic = statistic_of(options.statistic or own, folder=Path(), place="`statistic=`")
     method = known.get("attack", LikelihoodRatio().name)
     return AttackedBy(
         statistic=statistic,
@@ -364,6 +418,11 @@ def _checked(scores: Scores, name: str) -> Scores:
             f"{name}: expected several models per side, got one without the point and one with it "
             "in every base."
         )
+    if not scores.dependent and all(map(_are_coins, scores.bases)):
+        raise InputError(
+            f"{name}: the scores are 1 for members and 0 for others in every row, the answer itself: "
+            "expected the attack's scores, such as negated losses."
+        )
     try:
         scores.check()
     except InputError as error:
@@ -371,19 +430,25 @@ def _checked(scores: Scores, name: str) -> Scores:
     return scores
 
 
+def _are_coins(base: BaseScores) -> bool:
+    """Whether scores equal membership."""
+    without, with_point = base.by_hypothesis
+    return not base.grouped and bool((without == 0).all() and (with_point == 1).all())
+
+
 def _refuse_loss_options(options: LossOptions, label: str) -> None:
     if options.given is not None:
-        raise InputError(f"--{options.given.replace('_', '-')} is for losses; {label} has none.")
+        raise InputError(f"`{options.given}=` is for losses; {label} has none.")
 
 
 def counts_of(source: Source) -> AttackCounts:
-    """Counts for the published model: as given, or those of the attack at one target rate."""
+    """Counts for the count model: as given, or those of the attack at one target rate."""
     from epsilometer.attacks.rules import ATTACKS
 
     if source.counts is not None:
         return source.counts
     if source.losses is None and source.recorded is not None:
-        beside = source.recorded.of_kind(PUBLISHED_MODEL)
+        beside = source.recorded.of_kind(COUNT)
         if beside is not None:
             counts: AttackCounts = beside.data
             return counts
@@ -391,19 +456,19 @@ def counts_of(source: Source) -> AttackCounts:
             return counts_of(read_folder_losses(source.recorded.path))
     if source.losses is None or source.design is None or source.attacked is None:
         raise InputError(
-            f"{source.label}: the published model needs counts or losses, got scores; "
-            "`--model profile` reads scores."
+            f"{source.label}: the count model needs counts or losses, got scores; `model=curve` reads "
+            "scores."
         )
     how = source.attacked
-    found = source.design.attack(source.losses, ATTACKS[how.method], statistic=how.statistic)
-    return found.counts(how.target_alpha)
+    attacked = source.design.attack(source.losses, ATTACKS[how.method], statistic=how.statistic)
+    return attacked.counts(how.target_alpha).with_flaws(source.flaws)
 
 
 def scores_of_result(recorded: Recorded) -> Scores | None:
     """Scores of the models of a result; None if they are missing or cannot be read."""
-    if recorded.kind == WHOLE_CURVE:
-        found: Scores = recorded.data
-        return found
+    if recorded.kind == CURVE:
+        scores: Scores = recorded.data
+        return scores
     if recorded.losses is None:
         return None
     # A custom statistic is not run; the counts remain.

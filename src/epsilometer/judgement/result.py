@@ -34,6 +34,7 @@ from epsilometer.judgement.objections import (
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict, decide, no_promise
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import Proof, prove, refuted_together
 
@@ -216,12 +217,8 @@ class Result(Plotted, ABC, view="results.RESULT"):
     @property
     def flaws(self) -> tuple[str, ...]:
         """Why the data cannot be relied on, a sentence each; then nothing is judged from them."""
-        failed = self.origin.models.get("failed", 0)
-        gone = (
-            f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if failures "
-            "depend on who is in the data, the estimate is biased and proofs may be invalid.",
-        )
-        return (*(gone if failed else ()), *self.data.flaws)
+        failed = failure_flaws(self.origin.models.get("failed", 0))
+        return tuple(dict.fromkeys((*failed, *self.data.flaws)))
 
     @property
     def trustworthy(self) -> bool:

@@ -1,0 +1,329 @@
+"""The calls that users make: audit, estimate, prove, judge, compare, plan, write_report.
+
+Each takes whatever a user holds (see `inputs/held.py`), makes a few calls into the rooms below, and says
+what to know before its answer is quoted as :class:`~epsilometer.EpsilometerWarning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from epsilometer._arrays import Say
+from epsilometer._progress import OnProgress
+from epsilometer._warnings import says_once, tell
+from epsilometer.auditing import answering
+from epsilometer.comparison import comparing
+from epsilometer.engines import estimate as engines
+from epsilometer.errors import InputError
+from epsilometer.inputs.held import source_of
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.proofs import proof as proofs
+
+if TYPE_CHECKING:
+    from epsilometer.comparison.estimators import Comparison
+    from epsilometer.engines.curve.engine import CurveSettings
+    from epsilometer.engines.exact.engine import ExactSettings
+    from epsilometer.engines.mcmc.driver import McmcSettings
+    from epsilometer.judgement.result import Origin, Result
+    from epsilometer.judgement.verdict import Thresholds, Verdict
+    from epsilometer.model.count_model import CountModel
+    from epsilometer.planning.one_run import OneRunPlan
+    from epsilometer.planning.plan import AuditPlan
+
+
+@says_once
+def estimate(
+    data: Any,
+    model: CountModel | CurveModel | str | None = None,
+    engine: ExactSettings | McmcSettings | CurveSettings | None = None,
+    *,
+    delta: float | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
+) -> Any:
+    """Estimate the posterior of epsilon, the attack strength and the other parameters of a model.
+
+    Parameters
+    ----------
+    data
+        Whatever you hold: the path of a file, a store or a result folder; a data frame or a dict with
+        the columns of such a file; two arrays of scores ``(without, with_point)``; :class:`Scores`,
+        :class:`Losses`, :class:`PoolLosses`, :class:`AttackCounts`; what :func:`measure` returns; a
+        result.
+    model
+        The assumptions, with their delta: a :class:`CurveModel` of the whole trade-off curve, or a
+        :class:`CountModel`.  Or ``"curve"`` or ``"count"``, with ``delta``.  Default: the curve model
+        for scores and losses, the count model for counts.
+    engine
+        ``ExactSettings(...)`` or ``McmcSettings(...)`` for the count model, ``CurveSettings(...)`` for
+        the curve model; default: the exact engine of the model.
+    delta
+        The delta of (epsilon, delta)-DP, in [0, 1), if no model is given.
+    on_progress
+        None shows a progress bar in notebooks and terminals, ``"bar"`` everywhere, ``"none"`` nowhere.
+        A function is called with the number of iterations done and the total; MCMC only.
+    on_message
+        Called with a line of text from time to time, for a progress display.
+
+    Returns
+    -------
+    Posterior
+        Check ``posterior.trustworthy`` before you quote it; ``posterior.warnings`` are said as
+        :class:`EpsilometerWarning` too.
+
+    Examples
+    --------
+    >>> posterior = estimate({"without": [0.1, 0.4, 0.2], "with_point": [1.9, 1.1, 0.8]}, delta=1e-3)
+    >>> posterior.trustworthy
+    True
+    """
+    source = source_of(data)
+    known, chosen = answering.prepared(source, model, delta)
+    run: Any = engines.estimate
+    posterior = run(known, chosen, engine, on_progress=on_progress, on_message=on_message)
+    tell(posterior.warnings)
+    return posterior
+
+
+@says_once
+def prove(
+    data: Any,
+    *,
+    delta: float | None = None,
+    claim: float | None = None,
+    error: float | None = None,
+    independent: bool | None = None,
+) -> proofs.Proof:
+    """Prove a lower bound on epsilon, and test whether the attacks refute a claim.
+
+    It needs no model of the algorithm and no prior: the claim bounds the error rates of every attack.
+
+    Parameters
+    ----------
+    data
+        As for :func:`estimate`.  Proofs from scores or losses of models in training order are
+        anytime-valid.  Those from error counts of decision rules fixed in advance, canaries of one run,
+        or points that share models are valid for one planned analysis.
+    delta
+        In [0, 1); default: that of a result.
+    claim
+        The claimed epsilon, at least 0.
+    error
+        Probability that the proof is wrong, in (0, 1); default: that of a result, or 0.05.
+    independent
+        Whether models of different bases were trained independently; if not, bases are averaged.
+        Default: what a result says, or True.  Points that share models are always averaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> proof = prove((rng.normal(size=500), rng.normal(size=500) + 2), delta=1e-5, claim=1.0)
+    >>> proof.refuted, proof.any_time, 1.5 < proof.at_least < 3
+    (True, True, True)
+    """
+    source = source_of(data)
+    known = source.asked
+    if delta is None:
+        if source.known is None:
+            raise InputError("expected `delta=` with 0 <= delta < 1: it has no default.")
+        delta = source.known.delta
+    provable = source.provable
+    proof = proofs.prove(
+        provable,
+        delta=delta,
+        claim=claim,
+        error=known.get("error", proofs.ERROR) if error is None else error,
+        independent=known.get("independent", True) if independent is None else independent,
+    )
+    tell(provable.flaws)
+    return proof
+
+
+@says_once
+def judge(
+    posterior: Any,
+    claim: Any,
+    *,
+    deltas: Sequence[float] = (),
+    thresholds: Thresholds | None = None,
+    accept_untrusted: bool = False,
+    error: float | None = None,
+    independent: bool | None = None,
+) -> Verdict:
+    """Judge a claimed epsilon by a posterior, and by what its data prove.
+
+    Parameters
+    ----------
+    posterior
+        As :func:`estimate` returns it; a result; or the path of a result folder.
+    claim
+        The claimed epsilon; a function from delta to epsilon, such as that of an accountant; an
+        accountant; or a :class:`~epsilometer.judgement.ClaimedCurve`.  Infinity promises nothing.
+    deltas
+        Judge the claim at all of these together; default: the delta of the model.
+    thresholds
+        Posterior probabilities at which the verdict is PASS or FAIL; default: 0.05 and 0.95.
+    accept_untrusted
+        Judge also if the engine did not reach its accuracy.
+    error
+        Error probability of the proof; default: that of a result, or 0.05.
+    independent
+        Whether models of different bases were trained independently; default: what a result says, or
+        True.
+
+    Examples
+    --------
+    >>> from epsilometer.model.counts import AttackCounts
+    >>> counts = AttackCounts(
+    ...     false_positives=[5], trials_h0=100, false_negatives=[30], trials_h1=100
+    ... )
+    >>> judge(estimate(counts, delta=1e-5), 0.5).label
+    'FAIL (proven)'
+    """
+    result = _result(
+        posterior,
+        claim=claim,
+        deltas=tuple(deltas) or None,
+        thresholds=thresholds,
+        accept_untrusted=accept_untrusted,
+        error=error,
+        independent=independent,
+    )
+    verdict = result.verdict
+    if verdict is None:
+        raise InputError("expected a claimed epsilon, got none.")
+    tell(result.warnings)
+    return verdict
+
+
+def _result(given: Any, **asked: Any) -> Result:
+    """The result of a posterior, judged; data that are not estimated yet are refused."""
+    source = source_of(given)
+    if source.known is None:
+        raise InputError(
+            "expected a posterior, a result or a result folder, got data: estimate them first, "
+            "em.estimate(data, delta=...)."
+        )
+    return answering.result_for(source, **asked)
+
+
+@says_once
+def write_report(
+    posterior: Any,
+    path: str | PathLike[str],
+    *,
+    delta: float | None = None,
+    claim: Any = None,
+    level: float | None = None,
+    thresholds: Thresholds | None = None,
+    error: float | None = None,
+    independent: bool | None = None,
+    deltas: Sequence[float] = (),
+    origin: Origin | None = None,
+    on_message: Say | None = None,
+) -> Verdict | None:
+    """Write a report as one HTML file, and return its verdict.
+
+    Parameters
+    ----------
+    posterior
+        As :func:`estimate` returns it, a result, or the path of a result folder.  Or data, as for
+        :func:`estimate`, with ``delta``: they are estimated with the default model.
+    path
+        File to write; an existing file is replaced.
+    claim, deltas, thresholds, error, independent
+        As for :func:`judge`; without a claim the page has no verdict.
+    level
+        Probability of the credible intervals.
+    origin
+        Origin of the data: plan, attack, error curves.
+    on_message
+        Called with a line of text during the computation, for a progress display.
+    """
+    result = answering.result_for(
+        posterior,
+        delta=delta,
+        claim=claim,
+        level=level,
+        thresholds=thresholds,
+        error=error,
+        independent=independent,
+        deltas=tuple(deltas) or None,
+        origin=origin,
+        on_message=on_message,
+    )
+    result.report(path)
+    tell(result.warnings)
+    return result.verdict
+
+
+@says_once
+def compare(
+    data: Any,
+    *,
+    delta: float | None = None,
+    model: CountModel | CurveModel | str | None = None,
+    significance: float = 0.05,
+    posteriors: Sequence[tuple[str, Any]] | None = None,
+    on_message: Say | None = None,
+) -> Comparison:
+    """Compare every estimator of epsilon on the same data.
+
+    Bounds err with probability ``significance`` at each end.  With several bases a row has the largest
+    ends, with the error divided among the bases.
+
+    Parameters
+    ----------
+    data, delta, model
+        As for :func:`estimate`; scores are compared with estimators that use scores, counts with those
+        that use counts.
+    significance
+        Error probability of a bound, in (0, 0.5).
+    posteriors
+        The posteriors in the first rows, each with its name; default: that of the model, and for scores
+        also with attacks of strength 1.
+    on_message
+        Called with a line of text from time to time.
+    """
+    source = source_of(data)
+    known, chosen = answering.prepared(source, model, delta)
+    same = source.known is not None and source.known.posterior.model == chosen
+    found = comparing.compare(
+        known,
+        chosen,
+        significance=significance,
+        posterior=source.known.posterior if same else None,
+        posteriors=posteriors,
+        on_message=on_message,
+    )
+    tell(known.flaws)
+    return found
+
+
+def plan(
+    model: CountModel | CurveModel, scenario: Any, *goals: Any, **settings: Any
+) -> AuditPlan | OneRunPlan:
+    """Plan the size of an audit that reaches its goals, by simulation.
+
+    Parameters
+    ----------
+    model
+        The assumptions of the planned audit: a :class:`CountModel` for many models, a
+        :class:`CurveModel` for canaries of one training run.
+    scenario
+        The assumed truth: ``AssumedScenario`` or ``PilotScenario`` for many models, ``AssumedCurve`` for
+        canaries; all are in ``em.goals``.
+    goals
+        ``em.goals.IntervalWidth(...)``, ``em.goals.DecidedClaim(...)`` or both.
+    settings
+        Those of :func:`epsilometer.planning.plan.plan_audit` or
+        :func:`epsilometer.planning.one_run.plan_one_run`.
+    """
+    from epsilometer.planning.one_run import plan_one_run
+    from epsilometer.planning.plan import plan_audit
+
+    run: Any = plan_one_run if isinstance(model, CurveModel) else plan_audit
+    return run(model, scenario, *goals, **settings)  # type: ignore[no-any-return]

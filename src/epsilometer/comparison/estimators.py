@@ -1,0 +1,309 @@
+"""Compare every estimator on the same data, each with its assumptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
+from epsilometer._text import counted, plain
+from epsilometer.baselines.bases import best_interval, best_scores, pooled
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
+from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
+from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
+from epsilometer.baselines.one_run import check_fair_coin
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.engines.curve.over_delta import EXTRAPOLATION
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.posteriors.posterior import CountPosterior
+
+ABOUT_ALGORITHM = "the algorithm's epsilon"
+ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorithm's)"
+ABOUT_GAUSSIAN = (
+    "epsilon of the most private Gaussian mechanism that allows these error rates, not of the "
+    "algorithm unless it is one"
+)
+ANY_RATES = (
+    "attacks with any error rates between their strength and the algorithm's limit; none has to be "
+    "the best possible"
+)
+SCORES_REVERSED = (
+    "Members have lower scores than non-members: are the scores reversed? Bounds expect higher scores "
+    "for members and are 0 here."
+)
+DEPEND = "depend on each other; rows that assume independent trials are"
+TOO_SURE = "overconfident (`epsilometer selftest LOSSES` measures by how much)."
+NOT_ONE_RUN = (
+    "expected canaries of one training run, each included by a fair coin flip, got scores of "
+    "separately trained models or of several bases."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Result of one estimator; infinite if it has no upper end, NaN if it does not apply."""
+
+    label: str
+    kind: str
+    about: str
+    assumes: str
+    low: float
+    high: float
+    bounded_above: bool = False
+    """Whether this kind of estimator has an upper end, finite or infinite."""
+    pooled: tuple[float, float] | None = None
+    reason: str = ""
+    """Why the estimator does not apply; empty if it does."""
+
+    @property
+    def applies(self) -> bool:
+        return not self.reason
+
+    def described(self) -> dict[str, Any]:
+        """The row as plain values for JSON, which has no infinity."""
+        found: dict[str, Any] = {
+            "estimator": self.label,
+            "kind": self.kind,
+            "about": self.about,
+            "assumes": self.assumes,
+            "lower": self.low,
+            "upper": self.high,
+            "has_upper": self.bounded_above,
+        }
+        if self.pooled is not None:
+            found |= {"pooled_lower": self.pooled[0], "pooled_upper": self.pooled[1]}
+        if self.reason:
+            found["does_not_apply"] = self.reason
+        return dict(plain(found))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Plotted, view="comparisons.COMPARISON"):
+    """Results of all estimators, and the data they were computed from."""
+
+    rows: tuple[Row, ...]
+    delta: float
+    significance: float
+    source: str
+    several: bool
+    """Whether there were several challenge bases."""
+    notes: tuple[str, ...] = ()
+    """Caveats about these data."""
+
+
+def compare_counts(
+    counts: AttackCounts,
+    *,
+    delta: float,
+    significance: float = 0.05,
+    posteriors: Sequence[tuple[str, CountPosterior]] = (),
+) -> Comparison:
+    """Compare every estimator that uses counts; each end has error probability ``significance``.
+
+    With several bases, a row has the largest ends, with the error divided among the bases, and those of
+    the pooled counts.  Posteriors, each with a name, come first; they model all bases jointly.
+    """
+    delta = _validate.delta(delta)
+    both = _two_sided(significance)
+    rows = [_posterior_row(name, posterior, both, ANY_RATES) for name, posterior in posteriors]
+    together = None
+    if len(counts) > 1:
+        with suppress(InputError):  # not all bases can be pooled
+            together = pooled(counts)
+    for estimator in FROM_COUNTS:
+        low, high, shared, reason = math.nan, math.nan, None, ""
+        try:
+            if isinstance(estimator, OneRunBound | OneRunFdpBound):
+                check_fair_coin(counts.trials_h1, counts.trials_h0)
+            low, high = best_interval(estimator, counts, delta, both)
+            if together is not None:
+                shared = best_interval(estimator, together, delta, both)
+        except InputError as error:
+            reason = str(error)
+        bounded = not isinstance(estimator, LowerEndOnly)
+        about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
+        more = {"bounded_above": bounded, "pooled": shared, "reason": reason}
+        rows.append(_row(estimator, about, low, high, **more))
+    return Comparison(
+        rows=tuple(rows),
+        delta=delta,
+        significance=significance,
+        source=counted(len(counts), "challenge base"),
+        several=len(counts) > 1,
+        notes=tuple(
+            _notes_of_counts(counts, posteriors=bool(posteriors), pooled_too=together is not None)
+        ),
+    )
+
+
+def compare_scores(
+    scores: CanaryScoreAuditor | Scores,
+    *,
+    delta: float,
+    significance: float = 0.05,
+    posteriors: Sequence[tuple[str, CurvePosterior]] = (),
+    one_run: bool | None = None,
+) -> Comparison:
+    """Compare every estimator that uses scores; bounds have error probability ``significance``.
+
+    With several bases, a row has the largest bound, with the error divided among the bases; scores of
+    different bases are never pooled.  Posteriors of the curve model, each with a name, come first.
+
+    Parameters
+    ----------
+    one_run
+        Whether the scores are of canaries in one training run, as one-run bounds require.  By default
+        true for a :class:`CanaryScoreAuditor`; :class:`Scores` record it.
+    """
+    auditors = [scores] if isinstance(scores, CanaryScoreAuditor) else _auditors(scores)
+    if one_run is None:
+        one_run = isinstance(scores, CanaryScoreAuditor) or scores.one_run
+    shared = 0 if isinstance(scores, CanaryScoreAuditor) else scores.shared_models
+    delta = _validate.delta(delta)
+    both = _two_sided(significance)
+    rows = [
+        _posterior_row(name, posterior, both, _assumed(posterior)) for name, posterior in posteriors
+    ]
+    for estimator in FROM_SCORES:
+        low, reason = math.nan, ""
+        try:
+            if estimator.one_run and not (one_run and len(auditors) == 1):
+                raise InputError(NOT_ONE_RUN)
+            low = best_scores(estimator, auditors, delta, significance)
+        except InputError as error:
+            reason = str(error)
+        rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
+    return Comparison(
+        rows=tuple(rows),
+        delta=delta,
+        significance=significance,
+        source=_scores_in_words(auditors, one_run=one_run, shared=shared),
+        several=len(auditors) > 1,
+        notes=tuple(_notes_of_scores(auditors, delta, [each for _, each in posteriors])),
+    )
+
+
+def _auditors(scores: Scores) -> list[CanaryScoreAuditor]:
+    """One auditor per base; canaries of several runs are combined.
+
+    Ranks replace the scores, which need not be finite.
+    """
+    bases = [scores.all_runs] if scores.one_run else scores.bases
+    return [CanaryScoreAuditor(*_ranks(base)) for base in bases]
+
+
+def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:
+    """Ranks of the scores with the point and without it, from the lowest."""
+    rank = np.arange(len(base.value), 0, -1, dtype=float)
+    return np.repeat(rank, base.ones), np.repeat(rank, base.zeros)
+
+
+def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool, shared: int) -> str:
+    members = sum(each.num_in for each in auditors)
+    others = sum(each.num_out for each in auditors)
+    if one_run:
+        return f"scores of {members:,} members and {others:,} non-members"
+    if shared:
+        return f"{counted(len(auditors), 'point')} that share {shared:,} models"
+    models = f"{members:,} models with the point and {others:,} without it"
+    return f"{counted(len(auditors), 'challenge base')}: scores of {models}"
+
+
+def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Row:
+    return Row(
+        label=estimator.label,
+        kind=str(estimator.kind),
+        about=ABOUT_GAUSSIAN if estimator.gaussian else about,
+        assumes=estimator.assumes,
+        low=low,
+        high=high,
+        **more,
+    )
+
+
+def _notes_of_scores(
+    bases: Sequence[CanaryScoreAuditor], delta: float, posteriors: Sequence[CurvePosterior]
+) -> Iterator[str]:
+    # Nothing is extrapolated if nothing leaks, so take the posterior with the largest limit.
+    farthest = max(posteriors, key=lambda each: each.extrapolated_below_delta, default=None)
+    if farthest is not None and delta < farthest.extrapolated_below_delta:
+        models = round(1 / farthest.finest_rate)
+        yield (
+            "Curve model: "
+            + EXTRAPOLATION.format(below=farthest.extrapolated_below_delta, models=models)
+        )
+    low = sum(each.members_rank_low() for each in bases)
+    if low:
+        where = "" if len(bases) == 1 else f"In {low:,} of {len(bases):,} bases: "
+        yield where + SCORES_REVERSED
+
+
+def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool) -> Iterator[str]:
+    if posteriors:
+        yield "Credible intervals never reach 0, for any data."
+    if counts.measured is None:
+        yield f"Counts of cross-fed models {DEPEND} then {TOO_SURE}"
+    elif counts.measured.cross_fed:
+        yield f"These are counts of cross-fed models, which {DEPEND} {TOO_SURE}"
+    if len(counts) > 1 and not pooled_too:
+        yield "Counts were not pooled: bases differ in the ratio of trials_h0 to trials_h1."
+    reversed_ = int(np.sum(counts.false_positive_rates + counts.false_negative_rates > 1))
+    if reversed_:
+        yield (
+            f"In {reversed_:,} of {len(counts):,} bases the attack was wrong more often than guessing: "
+            "are columns exchanged? Ratio and one-run bounds are 0 there; the others invert the "
+            "decisions."
+        )
+
+
+def _two_sided(significance: float) -> float:
+    """Error of an interval whose ends have error ``significance`` each."""
+    if not check_significance(significance) < 0.5:
+        raise InputError(f"expected significance < 0.5, got significance={significance}.")
+    return 2 * significance
+
+
+def _assumed(posterior: CurvePosterior) -> str:
+    """Assumptions of the curve model in a few words."""
+    model = posterior.model
+    families = list(dict.fromkeys(each.curves.family.name for each in model.components))
+    rates = {each.curves.rate for each in model.components}
+    curve = f"a curve of the family {' or '.join(families)}"
+    if len(rates) > 1:
+        curve += ", mixed or not"
+    elif rates != {1.0}:
+        curve += f", sampled at rate {rates.pop():g}"
+    strength = model.strength.fixed_value
+    if strength is None:
+        power = "attacks of any strength"
+    elif strength == 1:
+        power = "that the attack is the best possible"
+    else:
+        power = f"that the attack has strength {strength:g}"
+    return f"independent scores, higher for members; {curve}; {power}"
+
+
+def _posterior_row(
+    name: str, posterior: CountPosterior | CurvePosterior, both: float, assumes: str
+) -> Row:
+    low, high = posterior.credible_interval("epsilon", 1 - both)
+    return Row(
+        label=name,
+        kind=str(Kind.CREDIBLE),
+        about=ABOUT_ALGORITHM,
+        assumes=assumes,
+        low=low,
+        high=high,
+        bounded_above=True,
+        reason="" if posterior.accurate else "it did not reach its tolerance",
+    )

@@ -1,0 +1,217 @@
+"""Data held in Python: data frames, dicts of columns, arrays and pairs, as the objects they stand for.
+
+Data frames of pandas and polars are read by their methods, so neither library is needed.  Frames and
+dicts become the text of a CSV file, and are read and checked as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer.errors import InputError
+from epsilometer.inputs import sources
+from epsilometer.inputs.sources import NO_OPTIONS, LossOptions, Source
+from epsilometer.judgement.judging import result_of
+
+if TYPE_CHECKING:
+    from epsilometer.model.scores import Scores
+
+PAIRS = {("without", "with_point"): False, ("others", "members"): True}
+"""Keys of a dict of two sides, without the point first; and whether they are canaries of one run."""
+
+NUMBERS = ("score", "loss", "target_alpha")
+"""Columns whose numbers need not be whole."""
+
+ACCEPTED = (
+    "the path of a file, a store or a result folder; a data frame or a dict with the columns of such a "
+    "file (score, member; loss, member; challenge_base, hypothesis, replicate, loss; false_positives, "
+    "trials_h0, false_negatives, trials_h1); a dict of arrays `without` and `with_point`, or `members` "
+    "and `others`; a pair of arrays (without, with_point); em.Scores, em.Losses, em.PoolLosses, "
+    "em.rows.PoolScores, em.AttackCounts, em.baselines.CanaryScoreAuditor; what em.measure(...) returns; "
+    "a posterior or a result"
+)
+
+
+def refusal(given: object) -> InputError:
+    """What is accepted instead, and which call makes it."""
+    from epsilometer.measurement.algorithm import Algorithm
+    from epsilometer.measurement.canaries import Canaries
+    from epsilometer.measurement.plan import Plan
+    from epsilometer.measurement.population import Population
+
+    makes = ""
+    if isinstance(given, Canaries):
+        makes = " Score the canaries first: canaries.scores(losses)."
+    elif isinstance(given, Plan):
+        makes = " Train its models first: em.measure(plan)."
+    elif isinstance(given, Population) or isinstance(given, Algorithm):
+        makes = " Train and attack models first: em.audit(algorithm, population, delta=...)."
+    elif isinstance(given, np.ndarray | list):
+        makes = " One array does not say which scores are of members: give two."
+    return InputError(f"expected {ACCEPTED}; got {type(given).__name__}.{makes}")
+
+
+def is_frame(given: object) -> bool:
+    """Whether something has named columns, as data frames of pandas and polars have."""
+    return hasattr(given, "columns") and hasattr(given, "__getitem__")
+
+
+def columns_of(given: Any) -> dict[str, list[Any]]:
+    """The columns of a data frame or a dict, as plain values."""
+    names = list(given) if isinstance(given, Mapping) else list(given.columns)
+    columns = {str(name): _plain(str(name), given[name]) for name in names}
+    sizes = {name: len(values) for name, values in columns.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputError(f"expected equally many rows in every column, got {listed}.")
+    return columns
+
+
+def text_of(columns: Mapping[str, list[Any]]) -> str:
+    """The columns as the text of a CSV file."""
+    return _files.csv_text(list(columns), zip(*columns.values(), strict=True))
+
+
+def _plain(name: str, values: Any) -> list[Any]:
+    listed = values.tolist() if hasattr(values, "tolist") else _listed(name, values)
+    if name in ("score", "loss"):
+        refuse_booleans(listed, name)
+    return [_cell(name, value) for value in listed]
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"expected a column of values in {name}, got {_files.shown(values)}.")
+    return list(values)
+
+
+def _cell(name: str, value: Any) -> Any:
+    """A value as a file has it: 0 and 1 for truth values, whole numbers without a fraction."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, bool):
+        return int(plain)
+    if name not in NUMBERS and isinstance(plain, float) and plain.is_integer():
+        return int(plain)
+    return plain
+
+
+def refuse_booleans(values: Any, what: str = "score") -> None:
+    """Refuse truth values as scores: they are decisions, or the coins themselves."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        return  # rows of different lengths; others refuse them
+    if array.dtype == np.bool_ or (array.dtype == object and any(v is True for v in array.ravel())):
+        raise InputError(
+            f"expected numbers as {what}s, got truth values: decisions are counts "
+            "(em.AttackCounts), and membership itself is no score."
+        )
+
+
+def sides_of(given: Mapping[str, Any]) -> tuple[Any, Any, bool] | None:
+    """The two sides of a dict of arrays and whether they are canaries; None for other dicts."""
+    for keys, canaries in PAIRS.items():
+        if set(keys) <= set(given):
+            extra = [str(key) for key in given if key not in keys]
+            if extra:
+                raise InputError(f"expected {keys[0]} and {keys[1]} alone, got also {extra[0]}.")
+            return given[keys[0]], given[keys[1]], canaries
+    return None
+
+
+def scores_of_sides(without: Any, with_point: Any, *, canaries: bool = False) -> Scores:
+    """Scores without and with the point: arrays of one base, or one array per base."""
+    from epsilometer.model.scores import Scores
+
+    sides = [_bases(without), _bases(with_point)]
+    if canaries:
+        if len(sides[0]) != 1 or len(sides[1]) != 1:
+            raise InputError("expected one array of members and one of others.")
+        return Scores.of_canaries(sides[1][0], sides[0][0])
+    return Scores(without=sides[0], with_point=sides[1])
+
+
+def _bases(side: Any) -> list[Any]:
+    """One array per base."""
+    values = side.to_numpy() if hasattr(side, "to_numpy") else side
+    try:
+        several = np.ndim(values) == 2 or any(np.ndim(each) for each in values)
+    except (TypeError, ValueError):  # a number; bases with different numbers of models
+        several = isinstance(values, Iterable)
+    bases = list(values) if several else [values]
+    for base in bases:
+        refuse_booleans(base)
+    return bases
+
+
+def source_of(given: Any, options: LossOptions = NO_OPTIONS) -> Source:
+    """The one reader of data given in Python or named in the shell; see `ACCEPTED`."""
+    from epsilometer.judgement.result import Result
+
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, str | PathLike):
+        return sources.read(Path(given), options)
+    if isinstance(given, Result):
+        return sources.of_known(given)
+    if hasattr(given, "provenance") and hasattr(given, "credible_interval"):
+        return sources.of_known(result_of(given))
+    made = _of_data(given, options)
+    if made is None:
+        made = _of_arrays(given, options)
+    if made is None:
+        raise refusal(given)
+    return made
+
+
+def _of_data(given: Any, options: LossOptions) -> Source | None:
+    """The source of an object of the package."""
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
+    from epsilometer.baselines.scores import CanaryScoreAuditor
+    from epsilometer.measurement.engine import Measurement
+    from epsilometer.measurement.sqlite_store import SqliteStore
+    from epsilometer.model.counts import AttackCounts
+    from epsilometer.model.pool_scores import PoolScores
+    from epsilometer.model.scores import Scores
+
+    if isinstance(given, SqliteStore):
+        return sources.read(given.path, options)
+    if isinstance(given, Measurement):
+        return sources.of_measurement(given, options)
+    if isinstance(given, Losses | PoolLosses):
+        return sources.of_losses(given, "losses", options)
+    if isinstance(given, AttackCounts):
+        return Source(label="counts", counts=given)
+    if isinstance(given, CanaryScoreAuditor):
+        others, members = given.in_order[::-1]
+        given = Scores.of_canaries(members, others)
+    elif isinstance(given, PoolScores):
+        given = given.by_point()
+    return sources.of_scores(given, "scores", options) if isinstance(given, Scores) else None
+
+
+def _of_arrays(given: Any, options: LossOptions) -> Source | None:
+    """The source of a data frame, a dict or a pair of arrays."""
+    from epsilometer.measurement.canaries import Canaries
+
+    if isinstance(given, tuple | list) and len(given) == 2:
+        if isinstance(given[0], Canaries):
+            return sources.of_scores(given[0].scores(given[1]), "canaries", options)
+        if all(isinstance(side, Iterable) and not isinstance(side, str) for side in given):
+            return sources.of_scores(scores_of_sides(*given), "scores", options)
+    if isinstance(given, Mapping):
+        sides = sides_of(given)
+        if sides is not None:
+            scores = scores_of_sides(*sides[:2], canaries=sides[2])
+            return sources.of_scores(scores, "scores", options)
+    if isinstance(given, Mapping) or is_frame(given):
+        name = "data" if isinstance(given, Mapping) else "data frame"
+        return sources.read_text(text_of(columns_of(given)), name, options)
+    return None
