@@ -1,6 +1,6 @@
 """Speed of the curve model, and its estimates from one training run, compared with its peers.
 
-    python benchmarks/whole_curve.py --json whole_curve.json
+    python benchmarks/curve_model.py --json curve_model.json
 
 1. Twenty bases of 2 x 100 models, all families and mixtures, against the published sampler on the
    counts of the same audit at a rate of 0.1.  The sampler runs a part of its iterations, timed without
@@ -9,9 +9,6 @@
 3. The first call of a process, with an empty and with a filled cache of compiled code.
 4. One training run: ideal canaries, half of them in.  The 5 % point and the median of the posterior
    and lower bounds with 5 % error, averaged over some draws.
-
-Not named after the module it measures: a ``profile.py`` here would stand before Python's own for every
-script of this folder, and PyTorch imports that.
 
 Tables 2 and 3 are measured first: Linux carries the peak memory of a parent over to its children, so the
 parent must still be small.
@@ -96,7 +93,7 @@ def counts_of(scores: em.Scores) -> em.AttackCounts:
 # --- 1: against the published sampler ---------------------------------------------------------------
 
 
-def time_whole_curve(scores: em.Scores) -> tuple[float, em.engines.CurvePosterior]:
+def time_curve_model(scores: em.Scores) -> tuple[float, em.engines.CurvePosterior]:
     """Seconds of the best call after a warm one, and the posterior."""
     model = em.CurveModel(delta=DELTA)
     posterior = em.estimate(scores, model)
@@ -123,7 +120,7 @@ def against_published(part: float) -> list[Row]:
     published = time_published(counts_of(audits["Gaussian, shift 1"]), part)
     rows: list[Row] = []
     for name, scores in audits.items():
-        seconds, posterior = time_whole_curve(scores)
+        seconds, posterior = time_curve_model(scores)
         low, high = posterior.credible_interval("epsilon", 0.9)
         rows.append(
             {
@@ -309,7 +306,7 @@ def speed(report: Report, part: float) -> None:
     report.table("first_calls", "3. First call of a process, 200 scores", first_calls())
     report.table(
         "against_published",
-        "1. Whole curve against the published sampler, scaled to all its iterations",
+        "1. Curve model against the published sampler, scaled to all its iterations",
         against_published(part),
     )
 

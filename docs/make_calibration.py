@@ -3,7 +3,7 @@
     python docs/make_calibration.py
 
 Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/``, and with
-``--study profile``, ``proofs``, ``verdicts``, ``one-run`` and ``pool`` to its subfolders, and rewrites
+``--study curve``, ``proofs``, ``verdicts``, ``one-run`` and ``pool`` to its subfolders, and rewrites
 the text between the marks of the page.  A test compares the page with these tables.
 """
 
@@ -43,7 +43,7 @@ import calibration_of_verdicts  # noqa: E402
 
 PAGE = HERE / "calibration.md"
 FOLDER = HERE / "calibration"
-PROFILE = FOLDER / "profile"
+CURVE = FOLDER / "curve"
 
 
 def percent(count: int, runs: int) -> str:
@@ -166,7 +166,7 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
     return "\n".join(lines)
 
 
-# --- the whole curve ------------------------------------------------------------------------------
+# --- the curve model ------------------------------------------------------------------------------
 
 
 def name_of(row: BoundRow | ProfileRow) -> str:
@@ -186,7 +186,7 @@ def place_of(row: ProfileRow) -> str:
     return f"{name_of(row)}{law}{known}, {size_of(row)}"
 
 
-def published(row: ProfileRow, bounds: list[BoundRow]) -> str:
+def count_coverage(row: ProfileRow, bounds: list[BoundRow]) -> str:
     """Coverage of the count model with the same mechanism, power and size, at a rate of 0.1."""
     for other in bounds if row.section is not Section.CONTROL else ():
         if other.estimator == POSTERIOR and other.false_positive_rate == "0.1":
@@ -196,7 +196,7 @@ def published(row: ProfileRow, bounds: list[BoundRow]) -> str:
     return "-"
 
 
-def profile_table(
+def curve_table(
     rows: Sequence[ProfileRow],
     significance: float,
     more: Mapping[str, Callable[[ProfileRow], str]] | None = None,
@@ -367,31 +367,31 @@ def promise_text(rows: Sequence[ProfileRow], significance: float) -> str:
     )
 
 
-def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
+def curve_blocks(bounds: list[BoundRow]) -> dict[str, str]:
     """Text and tables on the curve model, by mark."""
-    plan = json.loads((PROFILE / "plan.json").read_text(encoding="utf-8"))
+    plan = json.loads((CURVE / "plan.json").read_text(encoding="utf-8"))
     significance = float(plan["significance"])
-    text = (PROFILE / "coverage.csv").read_text(encoding="utf-8")
+    text = (CURVE / "coverage.csv").read_text(encoding="utf-8")
     rows = from_csv(text, ProfileRow, name="coverage.csv")
 
     def of(*sections: Section) -> list[ProfileRow]:
         return [row for row in rows if row.section in sections]
 
-    def published_coverage(row: ProfileRow) -> str:
-        return published(row, bounds)
+    def beside(row: ProfileRow) -> str:
+        return count_coverage(row, bounds)
 
-    old = {"count model covers": published_coverage}
+    others = {"count model covers": beside}
     return {
-        "profile-promise": promise_text(rows, significance),
-        "profile-verdict": verdict_text(rows, significance),
-        "profile-best": profile_table(of(Section.BEST, Section.CONTROL), significance, old),
-        "profile-half": profile_table(of(Section.WEAKER), significance, old),
-        "profile-told": profile_table(of(Section.TOLD), significance),
-        "profile-strengths": profile_table(
+        "curve-promise": promise_text(rows, significance),
+        "curve-verdict": verdict_text(rows, significance),
+        "curve-best": curve_table(of(Section.BEST, Section.CONTROL), significance, others),
+        "curve-half": curve_table(of(Section.WEAKER), significance, others),
+        "curve-told": curve_table(of(Section.TOLD), significance),
+        "curve-strengths": curve_table(
             of(Section.STRENGTHS), significance, {"strengths": lambda row: row.strengths}
         ),
-        "profile-short": shortfall_text(rows, significance),
-        "profile-prior": prior_table(rows),
+        "curve-short": shortfall_text(rows, significance),
+        "curve-prior": prior_table(rows),
     }
 
 
@@ -411,7 +411,7 @@ def render(text: str) -> str:
         "coverage": coverage_table(models),
         "misfit": misfit_table(bounds),
         "peers": peers_table(bounds, significance),
-        **profile_blocks(bounds),
+        **curve_blocks(bounds),
         **calibration_of_verdicts.blocks(),
         **calibration_of_one_run.blocks(),
         **calibration_of_pool.blocks(),

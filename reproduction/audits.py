@@ -52,7 +52,7 @@ class Audit:
         return em.rows.cross_feed(self.losses, em.attacks.LikelihoodRatio(), statistic=statistic)
 
     def scored(self, statistic: em.attacks.Statistic) -> em.Scores:
-        """The scores of all models, for the whole-curve estimate."""
+        """The scores of all models, for the curve model."""
         return em.attacks.scores_of(self.losses, statistic)
 
 

@@ -94,7 +94,7 @@ class Workshop:
             self._posteriors[key] = self.estimate(counts, audit.model)
         return self._posteriors[key]
 
-    def whole_curve(
+    def curve(
         self, name: str, *, statistic: em.attacks.Statistic, family: str = ""
     ) -> em.engines.CurvePosterior:
         """The posterior of the whole trade-off curve, from the scores of all models; always exact.
@@ -105,7 +105,7 @@ class Workshop:
         key = (name, statistic.name, family)
         if key not in self._curves:
             alone = f", {family} alone" if family else ""
-            self.say(f"estimating the whole curve of {audit.title}{alone}")
+            self.say(f"estimating the curve of {audit.title}{alone}")
             model = em.CurveModel(delta=audit.model.delta)
             if family:
                 model = em.CurveModel(

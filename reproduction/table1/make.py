@@ -1,6 +1,6 @@
 """90 % intervals of epsilon for all six algorithms, next to the paper's.
 
-By the count model from error counts, for both statistics, and by the whole curve from all scores.
+By the count model from error counts, for both statistics, and by the curve model from all scores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make(workshop: Workshop) -> None:
         for name in config["algorithms"]
         for statistic in STATISTICS
     ]
-    curves = [_curve(workshop, name, config["whole_curve"]) for name in config["algorithms"]]
+    curves = [_curve(workshop, name, config["curve_model"]) for name in config["algorithms"]]
     for name, table in (("table1", rows), ("table1-curves", curves)):
         workshop.write_numbers(f"{name}.json", table)
         workshop.write(f"{name}.csv", _csv(table))
@@ -75,15 +75,15 @@ def _row(workshop: Workshop, name: str, statistic: str, paper: list[float]) -> d
 
 
 def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
-    """The whole-curve estimate of one algorithm: its interval and family probabilities."""
+    """The estimate of the curve model for one algorithm: its interval and family probabilities."""
     audit = workshop.audits[name]
-    posterior = workshop.whole_curve(name, statistic=STATISTICS[statistic])
+    posterior = workshop.curve(name, statistic=STATISTICS[statistic])
     counts = audit.attacked(STATISTICS[statistic]).counts(audit.target_alpha)
     low, high = posterior.credible_interval("epsilon", 0.9)
     shown_low, shown_high = posterior.credible_interval("shown", 0.9)
     likeliest = posterior.families[0]
     alone = {
-        family: workshop.whole_curve(name, statistic=STATISTICS[statistic], family=family)
+        family: workshop.curve(name, statistic=STATISTICS[statistic], family=family)
         for family in FAMILIES
     }
     ends = {family: each.credible_interval("epsilon", 0.9) for family, each in alone.items()}
@@ -123,12 +123,12 @@ def _interval(row: dict[str, Any]) -> str:
 
 
 def _markdown(workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> str:
-    """One line per algorithm: the paper's interval, ours for both statistics, and the whole curve."""
+    """One line per algorithm: the paper's interval, ours for both statistics, and the curve model."""
     by_name: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
         by_name.setdefault(row["algorithm"], {})[row["statistic"]] = row
     lines = [
-        "| algorithm | paper | `loss` | realised rate | `logit` | realised rate | whole curve |",
+        "| algorithm | paper | `loss` | realised rate | `logit` | realised rate | curve model |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for (name, found), curve in zip(by_name.items(), curves, strict=True):
@@ -167,12 +167,12 @@ def _worst_bases(
     workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]
 ) -> str:
     """What the strongest attack shows, next to the estimates of both models."""
-    published = {
+    counted = {
         (row["algorithm"], row["statistic"]): f"{row['low']:.2f} to {row['high']:.2f}"
         for row in rows
     }
     lines = [
-        "| algorithm | largest AUC of a base | proved | count model | whole curve "
+        "| algorithm | largest AUC of a base | proved | count model | curve model "
         "| shown by the worst base | all attacks alike |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -182,7 +182,7 @@ def _worst_bases(
             workshop.audits[row["algorithm"]].title,
             f"{row['largest_auc']:.2f}",
             f"at least {row['proved']:.2f}",
-            published[row["algorithm"], row["statistic"]],
+            counted[row["algorithm"], row["statistic"]],
             f"{row['low']:.2f} to {row['high']:.2f}",
             f"{row['shown_low']:.2f} to {row['shown_high']:.2f}",
             f"{alike:.3f}" if alike >= SHOWN else f"below {SHOWN}",

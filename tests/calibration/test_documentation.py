@@ -75,12 +75,12 @@ def test_readme_matches_the_measurements() -> None:
 
 
 def curves() -> list[ProfileRow]:
-    text = (FOLDER / "profile" / "coverage.csv").read_text()
+    text = (FOLDER / "curve" / "coverage.csv").read_text()
     return from_csv(text, ProfileRow, name="coverage.csv")
 
 
 def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
-    described = json.loads((FOLDER / "profile" / "plan.json").read_text())
+    described = json.loads((FOLDER / "curve" / "plan.json").read_text())
     assert described["plan"] == profile_plan().digest()
     assert len(curves()) == len(profile_plan().cells)
     planned = sorted(cell.runs for cell in profile_plan().cells)
@@ -88,7 +88,7 @@ def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
 
 
 def test_the_whole_curve_table_is_of_the_current_plan() -> None:
-    described = json.loads((FOLDER / "profile" / "plan.json").read_text())
+    described = json.loads((FOLDER / "curve" / "plan.json").read_text())
     assert described["plan"] == profile_plan().digest()
 
 

@@ -120,9 +120,9 @@ def test_every_estimate_can_be_quoted(whole: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_base_holds_epsilon_up_where_the_published_model_sees_little(whole: Path) -> None:
+def test_one_base_holds_epsilon_up_where_the_count_model_sees_little(whole: Path) -> None:
     """What the README says of A3 and A4 with noise 0.1."""
-    published = {
+    counted = {
         row["algorithm"]: row
         for row in _numbers(whole, "table1.json")
         if row["statistic"] == "logit"
@@ -132,15 +132,15 @@ def test_one_base_holds_epsilon_up_where_the_published_model_sees_little(whole: 
         row = curves[name]
         assert row["largest_auc"] > 0.8
         assert row["low"] > row["proved"]
-        assert row["low"] > published[name]["high"]
+        assert row["low"] > counted[name]["high"]
         # Attacks that are all alike cannot be: most bases look like guessing.
         assert row["probability_alike"] < 1e-6
-    assert published["A3"]["low"] < curves["A3"]["proved"]
-    assert published["A4"]["median"] < curves["A4"]["proved"]
+    assert counted["A3"]["low"] < curves["A3"]["proved"]
+    assert counted["A4"]["median"] < curves["A4"]["proved"]
 
 
 @pytest.mark.slow
-def test_noise_lowers_the_epsilon_of_the_whole_curve_within_a_family(whole: Path) -> None:
+def test_noise_lowers_the_epsilon_of_the_curve_model_within_a_family(whole: Path) -> None:
     """More noise on the same models cannot leak more; between families the prior decides."""
     curves = {row["algorithm"]: row for row in _numbers(whole, "table1-curves.json")}
     for family in ("gaussian", "laplace"):
