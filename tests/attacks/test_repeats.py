@@ -36,14 +36,14 @@ def constant(bases: int, models: int) -> FloatArray:
 
 def test_equal_models_are_seen() -> None:
     (text,) = repeats(losses(constant(3, 4), constant(3, 4)))
-    assert text.startswith("all 4 models of base 0 without the challenge point have the same loss")
+    assert text.startswith("All 4 models of base 0 without the challenge point have the same loss")
     assert "those of 5 others" in text
     assert "seed" in text
 
 
 def test_equal_models_of_one_hypothesis_are_seen() -> None:
     (text,) = repeats(losses(rng.normal(size=(2, 5)), constant(2, 5)))
-    assert "all 5 models of base 0 with the challenge point" in text
+    assert "All 5 models of base 0 with the challenge point" in text
 
 
 def test_a_constant_loss_has_its_own_message() -> None:
@@ -95,7 +95,7 @@ def test_a_fixed_seed_is_reported_early_and_at_the_end() -> None:
     measured = measure(plan(Seeded()), on_message=said.append)
     assert len(said) == 1
     assert said[0].startswith("warning: the first 3 models of base 0")
-    assert "all 5 models of base 0" in measured.warnings[0]
+    assert "All 5 models of base 0" in measured.warnings[0]
     trial = check_training(plan(Seeded()))
     assert trial.models_trained == 4  # a third one without the point, to be sure
     assert trial.warnings == [said[0].removeprefix("warning: ")]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import epsilometer as em
 from epsilometer.checks import influence
 from epsilometer.checks.influence import Influence, leave_one_out
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact, estimate_on
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.engines.exact.surface import Surface
@@ -400,13 +401,13 @@ def test_mcmc_has_the_influence_of_the_exact_engine_and_agrees_with_it() -> None
     counts = _counts([12, 30, 20], 60, [15, 25, 30], 60)
     model = CountModel(delta=0.01)
     settings = em.engines.McmcSettings(num_iterations=8000, num_warmup=1500, num_chains=2, seed=3)
-    sampled = em.estimate(counts, model, settings)
+    sampled = estimate(counts, model, settings)
     assert isinstance(sampled, SamplePosterior)
     found = leave_one_out(sampled)
     exact = leave_one_out(estimate_exact(counts, model))
     np.testing.assert_array_equal(_quantiles(found), _quantiles(exact))
     # Chains on the other two bases agree; they use nothing of the exact engine.
-    rest = em.estimate(_without(counts, 0), model, settings)
+    rest = estimate(_without(counts, 0), model, settings)
     draws = rest.samples["epsilon"].ravel()
     effective = rest.diagnostics.parameters["epsilon"].tail_effective_size
     for value, probability in zip(_quantiles(found)[0], PROBABILITIES, strict=True):

@@ -11,6 +11,7 @@ from scipy.stats import kstest
 import epsilometer as em
 from epsilometer.checks import roc_curves as checks
 from epsilometer.checks.roc_curves import check_rocs, other_priors
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import ContradictionError
 from tests.engines.curve.simulation import draw_scores, draw_truth
 from tests.engines.curve.test_engine import gaussian_bases, pinned
@@ -18,7 +19,7 @@ from tests.engines.curve.test_engine import gaussian_bases, pinned
 
 def test_statistics_are_those_of_the_roc_curve() -> None:
     scores = gaussian_bases([1.0, 2.0], 50, 40, seed=31)
-    posterior = em.estimate(scores, pinned(1e-5))
+    posterior = estimate(scores, pinned(1e-5))
     found = check_rocs(posterior, rng=np.random.default_rng(1), replications=200)
     assert found.names == scores.names
     assert found.replications == 200
@@ -61,24 +62,24 @@ def heavy(seed: int, bases: int = 4) -> em.Scores:
 
 
 def test_a_family_that_cannot_make_such_scores_is_detected() -> None:
-    posterior = em.estimate(heavy(33), pinned(1e-5))
+    posterior = estimate(heavy(33), pinned(1e-5))
     found = check_rocs(posterior, rng=np.random.default_rng(2), replications=400)
     assert not found.fits
     assert any("true-positive rate at 0.01" in text for text in found.surprising)
     # The mixture that made them fits.
     model = replace(pinned(1e-5), mixing=em.families.KnownMixing(rate=0.2))
-    fair = check_rocs(em.estimate(heavy(33), model), rng=np.random.default_rng(2), replications=400)
+    fair = check_rocs(estimate(heavy(33), model), rng=np.random.default_rng(2), replications=400)
     assert fair.fits
 
 
 def test_one_family_of_several_can_be_asked_alone() -> None:
     scores = gaussian_bases([1.0, 1.0], 60, 60, seed=34)
     model = em.CurveModel(delta=1e-3)
-    posterior = em.estimate(scores, model)
+    posterior = estimate(scores, model)
     found = check_rocs(posterior, rng=np.random.default_rng(3), replications=150, family="laplace")
     assert found.family == "laplace"
     assert found.replications == 150
-    refuted = em.estimate(gaussian_bases([2.0] * 8, 600, 600, seed=35), model)
+    refuted = estimate(gaussian_bases([2.0] * 8, 600, 600, seed=35), model)
     assert refuted.family_probability("response") < 1e-12
     with pytest.raises(ContradictionError, match="response is ruled out by the scores"):
         check_rocs(refuted, rng=np.random.default_rng(4), family="response")
@@ -86,7 +87,7 @@ def test_one_family_of_several_can_be_asked_alone() -> None:
 
 def test_other_priors_move_epsilon_their_way() -> None:
     scores = gaussian_bases([0.9], 30, 30, seed=36)
-    posterior = em.estimate(scores, em.CurveModel(delta=1e-5))
+    posterior = estimate(scores, em.CurveModel(delta=1e-5))
     half, twice = other_priors(posterior)
     assert (half.factor, twice.factor) == (0.5, 2.0)
     medians = [
@@ -99,4 +100,4 @@ def test_other_priors_move_epsilon_their_way() -> None:
     assert low < medians[0] < high
     # The same as estimating with that prior: two tolerances of the engine.
     model = replace(posterior.model, epsilon=em.priors.HalfNormal().rescaled(0.5))
-    assert medians[0] == pytest.approx(em.estimate(scores, model).median("epsilon"), rel=0.02)
+    assert medians[0] == pytest.approx(estimate(scores, model).median("epsilon"), rel=0.02)

@@ -11,6 +11,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import surface
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.exact.posterior import GridPosterior
@@ -43,7 +44,7 @@ def run(counts: AttackCounts, model: CountModel) -> GridPosterior:
     """A trustworthy posterior, each computed once; counts are those of this module."""
     key = id(counts), model
     if key not in _RUNS:
-        _RUNS[key] = em.estimate(counts, model)
+        _RUNS[key] = estimate(counts, model)
         assert _RUNS[key].trustworthy
     return _RUNS[key]
 
@@ -152,12 +153,12 @@ def test_uniform_priors_end_abruptly(counts: AttackCounts, others: dict[str, Any
 def test_draws_are_estimated_again() -> None:
     model = CountModel(delta=0.01)
     settings = McmcSettings(num_iterations=300, num_warmup=100, num_chains=2, seed=1)
-    sampled = em.estimate(ONE, model, settings)
+    sampled = estimate(ONE, model, settings)
     others = prior_sensitivity(sampled)
     assert [other.factor for other in others] == [0.5, 2.0]
     for other in others:
         # The same computation except for the extent of its tables.
-        expected = em.estimate(ONE, other.model).quantile("epsilon", PROBED)
+        expected = estimate(ONE, other.model).quantile("epsilon", PROBED)
         np.testing.assert_allclose(other.epsilon.quantile(PROBED), expected, rtol=1e-4)
 
 
@@ -184,7 +185,7 @@ def test_intervals() -> None:
         low, high = other.credible_interval(level)
         assert float(other.epsilon.cdf(low)) == pytest.approx(0.5 - level / 2, abs=1e-9)
         assert float(other.epsilon.cdf(high)) == pytest.approx(0.5 + level / 2, abs=1e-9)
-    direct = em.estimate(STRONG, other.model)
+    direct = estimate(STRONG, other.model)
     # Errors of both runs together are below 1e-4 here.
     assert other.credible_interval(0.9) == pytest.approx(
         direct.credible_interval("epsilon", 0.9), abs=1e-4

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import treatments
 from epsilometer.engines.exact.kernels import Kernel, PlaneKernel
 from epsilometer.engines.exact.nuisance import NoNuisance
@@ -184,7 +185,7 @@ def brute_force(likelihood: OverDispersed, delta: float) -> FloatArray:
 @pytest.mark.usefixtures("registered")
 def test_the_toy_is_estimated_like_the_others() -> None:
     model = em.CountModel(delta=0.02, likelihood=OverDispersed(weight=60.0))
-    posterior = em.estimate(COUNTS, model)
+    posterior = estimate(COUNTS, model)
     assert posterior.trustworthy
     expected = brute_force(OverDispersed(weight=60.0), 0.02)
     # Points of the twin's grid are either inside or outside: about 0.02 in epsilon.
@@ -192,7 +193,7 @@ def test_the_toy_is_estimated_like_the_others() -> None:
         posterior.quantile("epsilon", PROBED), expected, atol=0.03, rtol=0.01
     )
     # Control: binomial counts are more informative.
-    binomial = em.estimate(COUNTS, em.CountModel(delta=0.02))
+    binomial = estimate(COUNTS, em.CountModel(delta=0.02))
     gap = np.abs(binomial.quantile("epsilon", PROBED) - expected)
     assert gap.max() > 0.1
     assert len(em.checks.prior_sensitivity(posterior)) == 2
@@ -206,4 +207,4 @@ def test_what_is_not_registered_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"known to the exact engine \(binomial, correlated-published, correlated"
     ):
-        em.estimate(COUNTS, model)
+        estimate(COUNTS, model)

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import delta_sweep, panels, rings
 from epsilometer.engines.exact.engine import PROBED
-from epsilometer.engines.exact.over_delta import DeltaCurve, checked_deltas
+from epsilometer.engines.exact.over_delta import DeltaCurve
 from epsilometer.errors import InputError
+from epsilometer.model.deltas import checked_deltas
 
 GRID = np.geomspace(1e-8, 0.1, 26)
 """Most of these are interpolated; the checks cover interpolated and solved ones."""
@@ -38,7 +40,7 @@ def worst_difference(curve: DeltaCurve, deltas: list[float]) -> float:
     """The largest difference in quantile or mean from a separate run, in units of the tolerance."""
     worst = 0.0
     for delta in deltas:
-        alone = em.estimate(curve.counts, replace(curve.model, delta=delta))
+        alone = estimate(curve.counts, replace(curve.model, delta=delta))
         assert alone.trustworthy
         here = curve.at(delta)
         found = np.append(here.quantile(PROBED), here.mean())
@@ -204,7 +206,7 @@ def test_weak_attacks_at_one_rate_rise_and_the_reasons_hold() -> None:
     assert (median.lowest_at, median.highest_at) == (3e-3, 0.3)
     assert median.highest - median.lowest > 100 * curve.tolerance
     assert curve.rising.tolist() == [False, False, True, True, True]
-    alone = [em.estimate(WEAK, replace(BINOMIAL, delta=d)) for d in (3e-3, 0.1, 0.3)]
+    alone = [estimate(WEAK, replace(BINOMIAL, delta=d)) for d in (3e-3, 0.1, 0.3)]
     # It is not an artefact of the curve: separate runs rise as much.
     assert alone[2].median("epsilon") - alone[0].median("epsilon") == pytest.approx(
         median.highest - median.lowest, abs=2 * curve.tolerance

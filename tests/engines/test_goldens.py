@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 import epsilometer as em
 from epsilometer.checks.comparison import alternatives, label_of
+from epsilometer.engines.estimate import estimate
 from tests.golden import path_cases, paths
 from tests.golden.path_cases import CASES
 
@@ -56,7 +57,7 @@ def named(names: Iterable[str]) -> list[object]:
 
 @cache
 def found(name: str) -> Any:
-    return em.estimate(CASES[name].counts, CASES[name].model)
+    return estimate(CASES[name].counts, CASES[name].model)
 
 
 def close(values: ArrayLike, expected: Sequence[float], tolerance: float) -> None:
@@ -111,7 +112,7 @@ def test_a_model_that_is_slightly_another_fails_the_same_check(
 ) -> None:
     """Negative controls: changing one assumption by a few per cent exceeds the tolerances."""
     case = CASES[name]
-    other = em.estimate(case.counts, replace(case.model, **change))  # type: ignore[arg-type]
+    other = estimate(case.counts, replace(case.model, **change))  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         check_posterior(other, name)
 
@@ -170,7 +171,7 @@ def test_comparison(name: str) -> None:
 def test_updating(name: str) -> None:
     case, golden = CASES[name], paths.UPDATED[name]
     tolerance = TOLERANCES[case.path]
-    posterior: em.engines.CountPosterior = em.estimate(case.counts.take([0]), case.model)
+    posterior: em.engines.CountPosterior = estimate(case.counts.take([0]), case.model)
     for row in range(1, len(golden)):
         posterior = posterior.update(case.counts.take([row]))
     for batch, expected in zip(posterior.batches, golden.values(), strict=True):

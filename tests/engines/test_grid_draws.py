@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.engine import make_surface
 from epsilometer.engines.exact.integrate import integrate
 from epsilometer.engines.exact.posterior import GridPosterior, from_solution
@@ -25,7 +26,7 @@ STRONG = {
 
 
 def binomial(**model: object) -> GridPosterior:
-    return em.estimate(em.AttackCounts(**STRONG), em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
+    return estimate(em.AttackCounts(**STRONG), em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
 
 
 def correlated() -> GridPosterior:

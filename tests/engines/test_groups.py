@@ -13,6 +13,7 @@ from scipy.stats import binom, kstest
 
 import epsilometer as em
 from epsilometer.calibration.own_model import draw_groups
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.groups import GroupSurface
 from epsilometer.engines.mcmc import group_kernels as kernels
 from epsilometer.engines.mcmc import group_shares as shares
@@ -36,7 +37,7 @@ MODEL = em.CountModel(delta=0.01)
 
 @cache
 def exact_small() -> em.engines.CountPosterior:
-    return em.estimate(SMALL, MODEL)
+    return estimate(SMALL, MODEL)
 
 
 # --- a slow twin --------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ def test_a_thin_region_keeps_its_likelihood() -> None:
 @pytest.mark.slow
 def test_members_that_scatter_beyond_the_prior_of_the_spread() -> None:
     counts = grouped([20, 180] * 4, [100] * 8, 200, ["a"] * 8)
-    posterior = em.estimate(counts, replace(MODEL, epsilon=em.priors.Fixed(value=4.0)))
+    posterior = estimate(counts, replace(MODEL, epsilon=em.priors.Fixed(value=4.0)))
     # The first grid ends at .22, where the prior has 1e-5 left.
     assert posterior.quantile("spread", 0.95) > 0.23
     sampled = mcmc(replace(MODEL, epsilon=em.priors.Fixed(value=4.0)), counts)
@@ -161,7 +162,7 @@ def test_spread_0_is_one_pooled_attack() -> None:
     still = replace(
         MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.0))
     )
-    at_once, pooled = em.estimate(SMALL, still), em.estimate(SMALL.pooled(), MODEL)
+    at_once, pooled = estimate(SMALL, still), estimate(SMALL.pooled(), MODEL)
     probabilities = [0.05, 0.5, 0.95]
     # The tolerance of the pooled one is finer than that of groups, so refinement steps may differ.
     for name in ("epsilon", "strength"):
@@ -192,7 +193,7 @@ def test_a_small_spread_comes_near_to_one_pooled_attack() -> None:
     close = replace(
         MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=1e-4))
     )
-    near, pooled = em.estimate(SMALL, close), em.estimate(SMALL.pooled(), MODEL)
+    near, pooled = estimate(SMALL, close), estimate(SMALL.pooled(), MODEL)
     assert near.quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
         pooled.quantile("epsilon", [0.05, 0.5, 0.95]), rel=0.01
     )
@@ -206,9 +207,9 @@ def test_groups_of_one_are_the_independent_model() -> None:
         trials_h1=SMALL.trials_h1,
         groups=["a", "b", "c", "d", ""],
     )
-    apart = em.estimate(alone, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
+    apart = estimate(alone, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
     assert np.array_equal(
-        em.estimate(alone, MODEL).quantile("epsilon", [0.05, 0.5]),
+        estimate(alone, MODEL).quantile("epsilon", [0.05, 0.5]),
         apart.quantile("epsilon", [0.05, 0.5]),
     )
 
@@ -219,8 +220,8 @@ def test_single_rows_are_unaffected_by_a_group() -> None:
     close = replace(
         MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=1e-4))
     )
-    ours_then = em.estimate(mixed, close)
-    pooled = em.estimate(mixed.pooled(), MODEL)
+    ours_then = estimate(mixed, close)
+    pooled = estimate(mixed.pooled(), MODEL)
     assert ours_then.quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
         pooled.quantile("epsilon", [0.05, 0.5, 0.95]), rel=0.01
     )
@@ -230,16 +231,16 @@ def test_pooled_groups_without_spread_are_nearly_binomial() -> None:
     still = replace(
         MODEL, dependence=em.likelihoods.PooledGroups(spread=em.priors.Fixed(value=0.0))
     )
-    pooled = em.estimate(SMALL.pooled(), MODEL)
-    assert em.estimate(SMALL, still).quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
+    pooled = estimate(SMALL.pooled(), MODEL)
+    assert estimate(SMALL, still).quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
         pooled.quantile("epsilon", [0.05, 0.5, 0.95]), rel=0.02
     )  # the normal approximation of 160 and 240 trials
 
 
 def test_ignoring_groups_makes_the_interval_narrower() -> None:
     crowd = grouped([20] * 8 + [60] * 8, [48] * 8 + [20] * 8, 80, ["a"] * 8 + ["b"] * 8)
-    apart = em.estimate(crowd, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
-    together = em.estimate(crowd, replace(MODEL, dependence=em.likelihoods.PooledGroups()))
+    apart = estimate(crowd, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
+    together = estimate(crowd, replace(MODEL, dependence=em.likelihoods.PooledGroups()))
     widths = [np.diff(p.credible_interval("epsilon"))[0] for p in (apart, together)]
     assert widths[0] < 0.6 * widths[1]
 
@@ -253,7 +254,7 @@ def mcmc(
     settings = em.engines.McmcSettings(
         num_iterations=4000, num_warmup=1000, num_sweeps=8, num_chains=4, seed=seed
     )
-    return em.estimate(counts, model, settings)
+    return estimate(counts, model, settings)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def mcmc(
     ids=["all free", "strength 0", "epsilon below .3", "epsilon .2"],
 )
 def test_mcmc_agrees_with_the_exact_engine(model: em.CountModel) -> None:
-    exact, sampled = em.estimate(SMALL, model), mcmc(model)
+    exact, sampled = estimate(SMALL, model), mcmc(model)
     assert exact.trustworthy
     assert sampled.trustworthy
     for name in sampled.parameters:
@@ -293,7 +294,7 @@ def test_another_spread_is_detected() -> None:
 def test_correlated_counts_in_groups_are_for_mcmc() -> None:
     correlated = replace(MODEL, likelihood=em.likelihoods.CorrelatedNormal())
     with pytest.raises(InputError, match="use MCMC"):
-        em.estimate(SMALL, correlated)
+        estimate(SMALL, correlated)
     sampled = mcmc(correlated)
     assert set(sampled.parameters) == {
         "epsilon",
@@ -331,12 +332,12 @@ def test_sweeps_are_for_groups_and_auxiliaries_for_attacks() -> None:
         (SMALL.take([0, 3]), more_sweeps, more_auxiliaries),
     ):
         draws, as_well, others = (
-            em.estimate(counts, MODEL, settings).samples["epsilon"]
+            estimate(counts, MODEL, settings).samples["epsilon"]
             for settings in (short, same, other)
         )
         assert np.array_equal(draws, as_well)
         assert not np.array_equal(draws, others)
-    assert em.estimate(SMALL, MODEL, short).provenance.settings["num_sweeps"] == 2
+    assert estimate(SMALL, MODEL, short).provenance.settings["num_sweeps"] == 2
 
 
 # --- the sampler's pieces -----------------------------------------------------------------------
@@ -419,7 +420,7 @@ def test_densities_from_draws_end_where_the_prior_does() -> None:
     settings = em.engines.McmcSettings(
         num_iterations=2000, num_warmup=500, num_sweeps=2, num_chains=1
     )
-    posterior = em.estimate(SMALL, model, settings)
+    posterior = estimate(SMALL, model, settings)
     for name, end in (("epsilon", 1.0), ("spread", 0.1)):
         assert posterior.density(name, [-0.01 * end, 1.01 * end]).tolist() == [0.0, 0.0]
         grid = np.linspace(0.0, end, 2001)
@@ -429,7 +430,7 @@ def test_densities_from_draws_end_where_the_prior_does() -> None:
 
 def test_leaving_a_group_out_is_estimating_without_it() -> None:
     influence = em.checks.leave_one_out(exact_small())
-    without_b = em.estimate(SMALL.take([0, 1, 2]), MODEL)
+    without_b = estimate(SMALL.take([0, 1, 2]), MODEL)
     assert influence.reliable.tolist()[3:] == [True, True]
     for row in (3, 4):
         assert influence.median[row] == pytest.approx(without_b.median("epsilon"), rel=0.02)
@@ -481,9 +482,9 @@ def ranks(
     for _ in range(runs):
         truth, counts = draw_groups(model, 3, 3, trials, rng, slip=slip)
         posterior: em.engines.CountPosterior = (
-            em.estimate(counts, model, em.engines.ExactSettings(tolerance=0.05))
+            estimate(counts, model, em.engines.ExactSettings(tolerance=0.05))
             if exact
-            else em.estimate(counts, model, settings)
+            else estimate(counts, model, settings)
         )
         for name, values in found.items():
             values.append(1 - posterior.probability_above(name, truth[name]))
@@ -519,7 +520,7 @@ def test_uniform_scatter_is_nearly_normal_scatter() -> None:
         groups=list("aaabb"),
     )
     normal, uniform = (
-        em.estimate(
+        estimate(
             counts,
             em.CountModel(delta=0.01, dependence=em.likelihoods.ScatteredMembers(scatter=scatter)),
         )

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from tests.engines import stated_error_oracle as oracle
 from tests.engines.stated_error_oracle import Row, Truth
 from tests.golden import reference
@@ -185,7 +186,7 @@ ALL = QUICK | SLOW
 def answer(name: str) -> Any:
     """The engine's posterior, or None if it refuses the counts as impossible."""
     try:
-        return em.estimate(ALL[name].counts, ALL[name].model)
+        return estimate(ALL[name].counts, ALL[name].model)
     except em.ContradictionError:
         return None
 
@@ -224,7 +225,7 @@ def test_nearly_all_answers_are_trustworthy(names: dict[str, Case]) -> None:
 @pytest.mark.parametrize("name", ["none and all", "beyond an exponential", "random 3"])
 def test_the_stated_error_is_true_at_other_tolerances(name: str, tolerance: float) -> None:
     settings = em.engines.ExactSettings(tolerance=tolerance)
-    posterior = em.estimate(ALL[name].counts, ALL[name].model, settings)
+    posterior = estimate(ALL[name].counts, ALL[name].model, settings)
     assert posterior.trustworthy
     check(posterior, ALL[name].truth())
 

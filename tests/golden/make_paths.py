@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from tests.golden.path_cases import (
     CASES,
     COMPARED,
@@ -64,7 +65,7 @@ from __future__ import annotations
 def tight(name: str) -> Any:
     """The posterior of a case at the tight tolerance."""
     case = CASES[name]
-    return em.estimate(case.counts, case.model, settings(name))
+    return estimate(case.counts, case.model, settings(name))
 
 
 def settings(name: str) -> em.engines.ExactSettings:
@@ -93,7 +94,7 @@ def default_gaps() -> dict[str, float]:
     """How far the default tolerance is from the tight one, at worst, by path."""
     worst = dict.fromkeys(GAP, 0.0)
     for name, case in CASES.items():
-        found = summary(em.estimate(case.counts, case.model))
+        found = summary(estimate(case.counts, case.model))
         for parameter, values in summary(tight(name)).items():
             worst[case.path] = max(worst[case.path], difference(found[parameter], values))
         if worst[case.path] > GAP[case.path]:
@@ -108,9 +109,7 @@ def left_out(name: str) -> dict[str, Numbers]:
     low, median, high = influence.low, influence.median, influence.high
     for rows in case.counts.members:
         others = case.counts.take(sorted(set(range(len(case.counts))) - set(rows.tolist())))
-        rest = em.estimate(others, case.model, settings(name)).quantile(
-            "epsilon", [0.05, 0.5, 0.95]
-        )
+        rest = estimate(others, case.model, settings(name)).quantile("epsilon", [0.05, 0.5, 0.95])
         for row in rows.tolist():
             if difference((low[row], median[row], high[row]), rest) > GAP[case.path]:
                 raise SystemExit(f"{name}: without row {row} is not what the others give.")
@@ -139,14 +138,14 @@ def compared(name: str) -> dict[str, Numbers]:
     for each in em.checks.compare_models(tight(name)).assumptions:
         path = "correlated" if each.label.startswith("correlated") else "binomial"
         engine = em.engines.ExactSettings(tolerance=TIGHT[path])
-        found[each.label] = (em.estimate(tight(name).counts, each.model, engine).log_evidence,)
+        found[each.label] = (estimate(tight(name).counts, each.model, engine).log_evidence,)
     return found
 
 
 def updated(name: str) -> dict[str, Numbers]:
     """Shift, information and log predictive of each row entering as a batch, after the first."""
     case = CASES[name]
-    posterior: em.engines.CountPosterior = em.estimate(
+    posterior: em.engines.CountPosterior = estimate(
         case.counts.take([0]), case.model, settings(name)
     )
     for row in range(1, min(len(case.counts), 3)):

@@ -14,11 +14,13 @@ import pytest
 import epsilometer as em
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.statistics import CustomStatistic, Logit
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import EpsilometerError, InputError, StoreError
 from epsilometer.measurement.one_run import CanaryRun, OneRun
 from epsilometer.measurement.plan import Plan, reference_stream, training_stream
 from epsilometer.measurement.population import Dataset, Point
 from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.proofs.proof import prove
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner
 from tests.measurement.algorithms import NoisyMean, noted, one_run_plan, population
@@ -323,9 +325,9 @@ def test_runs_are_proven_together() -> None:
         one_run=True,
     )
     one = em.Scores.of_canaries(values[coins], values[~coins])
-    together = em.prove(runs, delta=1e-6).at_least
-    assert together == em.prove(one, delta=1e-6).at_least
-    alone = [em.prove(runs.take([n]), delta=1e-6, error=0.05 / 4).at_least for n in range(4)]
+    together = prove(runs, delta=1e-6).at_least
+    assert together == prove(one, delta=1e-6).at_least
+    alone = [prove(runs.take([n]), delta=1e-6, error=0.05 / 4).at_least for n in range(4)]
     assert together > max(alone) + 0.3
 
 
@@ -341,7 +343,7 @@ def test_joint_runs_without_a_leak_prove_nothing() -> None:
         )
         # One in two hundred fair flips looks unfair and is rejected: nothing is proven then.
         with suppress(InputError):
-            refuted += em.prove(runs, delta=1e-6, claim=0.0).refuted
+            refuted += prove(runs, delta=1e-6, claim=0.0).refuted
     # More than 29 of 300 would occur once in a thousand at a rate of 5 %.
     assert refuted <= 29
 
@@ -360,8 +362,8 @@ def test_every_run_needs_fair_coins() -> None:
     coins = [np.arange(1000) < 900, np.arange(1000) < 100]
     scores = canaries_of(*((rng.normal(5 * (n == 0), size=1000), c) for n, c in enumerate(coins)))
     with pytest.raises(InputError, match="included by a fair coin each"):
-        em.prove(scores, delta=1e-6)
-    result = em.judge(em.estimate(scores, em.CurveModel(delta=1e-6)), claim=0.1)
+        prove(scores, delta=1e-6)
+    result = em.judge(estimate(scores, em.CurveModel(delta=1e-6)), claim=0.1)
     assert "proven" not in result.label
 
 
@@ -370,7 +372,7 @@ def test_runs_of_few_canaries_are_refused() -> None:
     rng = np.random.default_rng(2)
     runs = [(rng.normal(size=2), np.array([True, False])) for _ in range(50)]
     with pytest.raises(InputError, match="expected more canaries per run, got runs of 2 to 2"):
-        em.prove(canaries_of(*runs), delta=0.0)
+        prove(canaries_of(*runs), delta=0.0)
 
 
 def test_the_same_coins_twice() -> None:
@@ -384,12 +386,12 @@ def test_the_same_coins_twice() -> None:
     with pytest.raises(InputError, match="separate coin flips, got the same scores twice"):
         one.joined(again)
     shared = canaries_of(*((values + 3 * coins, coins) for _ in range(4)))
-    apart = em.prove(shared, delta=1e-6, independent=False)
+    apart = prove(shared, delta=1e-6, independent=False)
     assert apart.at_least == pytest.approx(
-        em.prove(shared.take([0]), delta=1e-6, error=0.05 / 4).at_least, abs=2e-4
+        prove(shared.take([0]), delta=1e-6, error=0.05 / 4).at_least, abs=2e-4
     )
     assert "possibly equal" in apart.assumes
-    assert apart.at_least < em.prove(shared, delta=1e-6).at_least
+    assert apart.at_least < prove(shared, delta=1e-6).at_least
 
 
 def test_a_canary_is_in_or_out() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.families import FAMILIES
 from epsilometer.model.mixtures import RATES
@@ -109,9 +110,9 @@ def test_refusals(make: Callable[[], object], message: str) -> None:
 def test_what_the_model_is_estimated_from() -> None:
     scores = em.Scores(without=[[0.0]], with_point=[[1.0]])
     with pytest.raises(InputError, match="expected AttackCounts for CountModel, got Scores"):
-        em.estimate(scores, em.CountModel(delta=0.01))  # type: ignore[call-overload]
-    with pytest.raises(InputError, match="ExactSettings cannot be used with ProfileModel"):
-        em.estimate(scores, em.CurveModel(delta=0.01), em.engines.ExactSettings())  # type: ignore[call-overload]
+        estimate(scores, em.CountModel(delta=0.01))  # type: ignore[call-overload]
+    with pytest.raises(InputError, match="ExactSettings cannot be used with CurveModel"):
+        estimate(scores, em.CurveModel(delta=0.01), em.engines.ExactSettings())  # type: ignore[call-overload]
     ties = em.Scores(without=[[1.0]], with_point=[[1.0]])
     with pytest.raises(InputError, match="got only ties"):
-        em.estimate(ties, em.CurveModel(delta=0.01))
+        estimate(ties, em.CurveModel(delta=0.01))

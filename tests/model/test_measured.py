@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.measured import MeasuredBy
@@ -162,7 +163,7 @@ def test_attacks_say_how_they_measured() -> None:
 def test_posteriors_keep_it(tmp_path: Path) -> None:
     path = tmp_path / "posterior.nc"
     for counts in (COUNTS, PLAIN):
-        em.estimate(counts, em.CountModel(delta=0.01)).save(path)
+        estimate(counts, em.CountModel(delta=0.01)).save(path)
         assert em.load(path).counts == counts
 
 
@@ -170,7 +171,7 @@ def test_it_is_part_of_the_digest(tmp_path: Path) -> None:
     import h5py  # type: ignore[import-untyped]
 
     path = tmp_path / "posterior.nc"
-    em.estimate(COUNTS, em.CountModel(delta=0.01)).save(path)
+    estimate(COUNTS, em.CountModel(delta=0.01)).save(path)
     with h5py.File(path, "r+") as file:
         file.attrs["measured"] = json.dumps({"design": "independent"})
     with pytest.raises(InputError, match="digest"):
@@ -181,7 +182,7 @@ def test_files_from_before_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A file from before counts had metadata, digest included."""
     path = tmp_path / "posterior.nc"
     monkeypatch.setattr(trees, "LATER_TEXTS", ("batches", "tables"))
-    em.estimate(PLAIN, em.CountModel(delta=0.01)).save(path)
+    estimate(PLAIN, em.CountModel(delta=0.01)).save(path)
     monkeypatch.undo()
     assert em.load(path).counts.measured is None
 
@@ -196,7 +197,7 @@ def test_nonsense_in_a_posterior_is_refused(
     path = tmp_path / "posterior.nc"
     monkeypatch.setattr(MeasuredBy, "columns", lambda _: json.loads("0"))
     monkeypatch.setattr(json, "dumps", _swapped(json.dumps, text))
-    em.estimate(COUNTS, em.CountModel(delta=0.01)).save(path)
+    estimate(COUNTS, em.CountModel(delta=0.01)).save(path)
     monkeypatch.undo()
     with pytest.raises(InputError):
         em.load(path)

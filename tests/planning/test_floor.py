@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.model.region import log_ring_area, ring_contains, sample_rings
 from epsilometer.planning.floor import known_rates_interval
 
@@ -72,7 +73,7 @@ def test_is_the_limit_of_many_challenges(
         false_negatives=np.rint(many * beta),
         trials_h1=many,
     )
-    low, high = em.estimate(counts, model).credible_interval("epsilon")
+    low, high = estimate(counts, model).credible_interval("epsilon")
     # Rates are then known to 2e-4, critical levels to about 1e-3.
     assert known_rates_interval(alpha, beta, model) == pytest.approx((low, high), abs=5e-3)
 

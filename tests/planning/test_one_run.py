@@ -17,6 +17,7 @@ from epsilometer._text import table_lines
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from epsilometer.planning.canary_simulation import WHOLE, Canaries, counted, left_of
+from epsilometer.planning.one_run import plan_one_run
 from epsilometer.planning.one_run_wording import (
     described,
     designs_csv,
@@ -24,6 +25,7 @@ from epsilometer.planning.one_run_wording import (
     recommendation,
     table_rows,
 )
+from epsilometer.proofs.proof import prove
 
 DELTA = 1e-5
 GAUSSIAN = em.CurveModel(
@@ -129,7 +131,7 @@ def test_the_proof_is_that_of_prove(runs: int) -> None:
     scores = em.Scores(
         without=[a for a, _ in drawn], with_point=[b for _, b in drawn], one_run=True
     )
-    shown = em.prove(scores, delta=DELTA).at_least
+    shown = prove(scores, delta=DELTA).at_least
     assert own.proven(1200, 0) == pytest.approx(shown, abs=2e-4)
     assert own.simulate(1200, 0).proven == own.proven(1200, 0)
 
@@ -171,7 +173,7 @@ def test_curves_that_are_left_out_did_not_matter() -> None:
 @pytest.fixture(scope="module")
 def plan() -> em.goals.OneRunPlan:
     said: list[str] = []
-    found = em.plan(
+    found = plan_one_run(
         GAUSSIAN,
         TRUTH,
         em.goals.IntervalWidth(at_most=1.0),
@@ -234,7 +236,7 @@ def test_no_proof_refutes_a_true_claim(plan: em.goals.OneRunPlan) -> None:
 
 
 def test_proofs_refute_what_is_far_below_the_truth() -> None:
-    found = em.plan(
+    found = plan_one_run(
         GAUSSIAN,
         em.goals.AssumedCurve(epsilon=8.0),
         em.goals.DecidedClaim(claim=1.0),
@@ -248,7 +250,7 @@ def test_proofs_refute_what_is_far_below_the_truth() -> None:
 
 def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
     """One base says nothing of its strength: the interval stays wide, and the plan says why."""
-    found = em.plan(
+    found = plan_one_run(
         replace(GAUSSIAN, strength=em.families.FreeStrengths()),
         em.goals.AssumedCurve(epsilon=1.0),
         em.goals.IntervalWidth(at_most=0.5),
@@ -262,7 +264,7 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
-    found = em.plan(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=6.5))
+    found = plan_one_run(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=6.5))
     assert found.nothing_needed
     assert (found.recommended, found.designs) == (None, ())
     assert recommendation(found).startswith("Nothing needs to be measured")
@@ -284,7 +286,9 @@ def test_the_prior_width_counts_no_leak() -> None:
 @pytest.mark.slow
 def test_same_seed_same_plan_and_every_size_up_to_a_million() -> None:
     def planned(seed: int) -> dict[str, Any]:
-        return described(em.plan(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=0.05), seed=seed))
+        return described(
+            plan_one_run(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=0.05), seed=seed)
+        )
 
     found = planned(1)
     assert found["recommended"]["canaries"] >= 300_000
@@ -307,18 +311,18 @@ def test_same_seed_same_plan_and_every_size_up_to_a_million() -> None:
 )
 def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     with pytest.raises(em.InputError, match=message):
-        em.plan(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=1.0), **change)
+        plan_one_run(GAUSSIAN, TRUTH, em.goals.IntervalWidth(at_most=1.0), **change)
 
 
 def test_what_does_not_fit_canaries_is_refused() -> None:
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan(GAUSSIAN, TRUTH)
+        plan_one_run(GAUSSIAN, TRUTH)
     other: Any = em.CountModel(delta=DELTA)
     with pytest.raises(em.InputError, match="got CountModel and AssumedCurve"):
-        em.plan(other, TRUTH, em.goals.IntervalWidth(at_most=1.0))
+        plan_one_run(other, TRUTH, em.goals.IntervalWidth(at_most=1.0))
     pure = em.CurveModel(delta=0.0)
     with pytest.raises(em.InputError, match="no epsilon at 0"):
-        em.plan(pure, TRUTH, em.goals.IntervalWidth(at_most=1.0))
+        plan_one_run(pure, TRUTH, em.goals.IntervalWidth(at_most=1.0))
     for make in (
         lambda: em.goals.AssumedCurve(epsilon=0.0),
         lambda: em.goals.AssumedCurve(epsilon=1.0, strength=0.0),

@@ -13,9 +13,10 @@ import pytest
 
 import epsilometer as em
 from epsilometer._text import table_lines
+from epsilometer.engines.estimate import estimate
 from epsilometer.model.dependence import IndependentRows
 from epsilometer.planning.goals import Answer
-from epsilometer.planning.plan import sizes_between
+from epsilometer.planning.plan import plan_audit, sizes_between
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.search import DESCENTS, Search
 from epsilometer.planning.simulation import (
@@ -44,7 +45,7 @@ TRUTH = Truth(2.0, 0.5)
 
 @pytest.fixture(scope="module")
 def plan() -> em.goals.AuditPlan:
-    return em.plan(
+    return plan_audit(
         MODEL, ASSUMED, em.goals.IntervalWidth(at_most=2.8), models_per_second=2.0, **LIMITS
     )
 
@@ -58,7 +59,7 @@ def pilot() -> em.engines.CountPosterior:
     counts = em.likelihoods.IndependentBinomial().sample(
         alpha, beta, trials_h0=60, trials_h1=60, rng=rng
     )
-    return em.estimate(counts, MODEL)
+    return estimate(counts, MODEL)
 
 
 # --- the search -------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def test_the_plan_in_words_and_pictures(plan: em.goals.AuditPlan, tmp_path: Any)
 
 
 def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
-    plan = em.plan(
+    plan = plan_audit(
         MODEL,
         ASSUMED,
         em.goals.IntervalWidth(at_most=0.2),
@@ -193,14 +194,14 @@ def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
-    plan = em.plan(MODEL, ASSUMED, em.goals.IntervalWidth(at_most=6.5))
+    plan = plan_audit(MODEL, ASSUMED, em.goals.IntervalWidth(at_most=6.5))
     assert plan.nothing_needed
     assert (plan.recommended, plan.designs) == (None, ())
     assert recommendation(plan).startswith("Nothing needs to be measured")
 
 
 def test_a_claim_far_below_the_truth_is_refuted() -> None:
-    plan = em.plan(
+    plan = plan_audit(
         MODEL,
         em.goals.AssumedScenario(epsilon=4.0, strength=0.6),
         em.goals.DecidedClaim(claim=0.5),
@@ -242,7 +243,7 @@ def test_truths_of_a_pilot_follow_its_posterior(pilot: em.engines.CountPosterior
 def test_a_pilot_is_extended_at_its_own_number_of_challenges(
     pilot: em.engines.CountPosterior,
 ) -> None:
-    plan = em.plan(
+    plan = plan_audit(
         MODEL,
         em.goals.PilotScenario(posterior=pilot, extend=True),
         em.goals.IntervalWidth(at_most=3.0),
@@ -267,7 +268,7 @@ def test_correlations_of_a_pilot_are_kept_as_they_show_in_counts() -> None:
         trials_h1=50,
     )
     model = em.CountModel(delta=1e-3, likelihood=em.likelihoods.CorrelatedNormal())
-    posterior = em.estimate(counts, model)
+    posterior = estimate(counts, model)
     truths = em.goals.PilotScenario(posterior=posterior).truths(500, rng=np.random.default_rng(1))
     drawn = posterior.draws(500, rng=np.random.default_rng(1))
     ratio = 1 + 49 * drawn["within_correlation"]
@@ -286,7 +287,7 @@ def test_dependent_attacks_are_refused() -> None:
         groups=["a", "a"],
     )
     # Any posterior of such counts will do; this dependence is the quickest to estimate.
-    posterior = em.estimate(counts, em.CountModel(delta=1e-3, dependence=IndependentRows()))
+    posterior = estimate(counts, em.CountModel(delta=1e-3, dependence=IndependentRows()))
     with pytest.raises(em.InputError, match="one attack per base"):
         em.goals.PilotScenario(posterior=posterior)
 
@@ -297,7 +298,7 @@ def test_dependent_attacks_are_refused() -> None:
 @pytest.mark.slow
 def test_same_seed_same_plan_for_any_number_of_workers() -> None:
     def planned(workers: int, seed: int) -> dict[str, Any]:
-        found = em.plan(
+        found = plan_audit(
             MODEL,
             ASSUMED,
             em.goals.IntervalWidth(at_most=4.0),
@@ -332,28 +333,28 @@ def test_same_seed_same_plan_for_any_number_of_workers() -> None:
 )
 def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     with pytest.raises(em.InputError, match=message):
-        em.plan(MODEL, ASSUMED, em.goals.IntervalWidth(at_most=1.0), **change)
+        plan_audit(MODEL, ASSUMED, em.goals.IntervalWidth(at_most=1.0), **change)
 
 
 def test_goals_and_scenarios_are_checked(pilot: em.engines.CountPosterior) -> None:
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan(MODEL, ASSUMED)
+        plan_audit(MODEL, ASSUMED)
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan(
+        plan_audit(
             MODEL, ASSUMED, em.goals.IntervalWidth(at_most=1.0), em.goals.IntervalWidth(at_most=2.0)
         )
     with pytest.raises(em.InputError, match="model of the pilot"):
-        em.plan(
+        plan_audit(
             em.CountModel(delta=0.5),
             em.goals.PilotScenario(posterior=pilot),
             em.goals.IntervalWidth(at_most=1.0),
         )
     extended = em.goals.PilotScenario(posterior=pilot, extend=True)
     with pytest.raises(em.InputError, match="above the 6 bases of the pilot"):
-        em.plan(MODEL, extended, em.goals.IntervalWidth(at_most=1.0), most_bases=6)
+        plan_audit(MODEL, extended, em.goals.IntervalWidth(at_most=1.0), most_bases=6)
     fixed = em.CountModel(delta=0.1, epsilon=em.priors.Fixed(value=1.0))
     with pytest.raises(em.InputError, match="nothing to plan"):
-        em.plan(fixed, ASSUMED, em.goals.IntervalWidth(at_most=1.0))
+        plan_audit(fixed, ASSUMED, em.goals.IntervalWidth(at_most=1.0))
     for make in (
         lambda: em.goals.AssumedScenario(epsilon=0.0, strength=0.5),
         lambda: em.goals.AssumedScenario(epsilon=1.0, strength=1.5),
@@ -423,7 +424,7 @@ def test_a_quick_search_bisects_where_the_surface_finds_nothing_likely() -> None
 
 
 def test_a_quick_plan_of_a_pilot_is_no_extreme(pilot: em.engines.CountPosterior) -> None:
-    plan = em.plan(
+    plan = plan_audit(
         MODEL,
         em.goals.PilotScenario(posterior=pilot),
         em.goals.IntervalWidth(at_most=3.5),
@@ -457,7 +458,7 @@ def test_a_quick_search_that_ends_early_says_so() -> None:
     assert search.cheapest() is None
     assert not search.out_of_work  # the largest design was examined, and falls far short
     truth = em.goals.AssumedScenario(epsilon=2.0, strength=0.5)
-    plan = em.plan(MODEL, truth, em.goals.IntervalWidth(at_most=9.0))
+    plan = plan_audit(MODEL, truth, em.goals.IntervalWidth(at_most=9.0))
     narrow = (em.goals.IntervalWidth(at_most=1.0),)
     said = recommendation(replace(plan, goals=narrow, quick=True, complete=False))
     assert "quick search" in said
@@ -467,7 +468,7 @@ def test_a_quick_search_that_ends_early_says_so() -> None:
 
 def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
     plans = [
-        em.plan(
+        plan_audit(
             MODEL,
             em.goals.AssumedScenario(epsilon=2.0, strength=0.5),
             em.goals.IntervalWidth(at_most=3.0),
@@ -481,13 +482,3 @@ def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
     assert plans[0].recommended is not None
     assert plans[0].designs == plans[1].designs
     assert plans[0].stronger is None
-
-
-def test_the_old_name_of_alternatives_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="surroundings is deprecated"):
-        em.plan(
-            MODEL,
-            em.goals.AssumedScenario(epsilon=2.0, strength=0.5),
-            em.goals.IntervalWidth(at_most=9.0),
-            surroundings=False,  # type: ignore[call-arg]
-        )

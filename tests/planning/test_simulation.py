@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.engine import estimate_quickly
 from epsilometer.model.region import sample_ring
 from epsilometer.planning.scenarios import Truth
@@ -55,7 +56,7 @@ def direct() -> np.ndarray:
             false_negatives=rng.binomial(SMALL.challenges, beta),
             trials_h1=SMALL.challenges,
         )
-        posterior = em.estimate(
+        posterior = estimate(
             counts, em.CountModel(delta=DELTA), em.engines.ExactSettings(tolerance=0.02)
         )
         low, high = posterior.credible_interval("epsilon")
@@ -89,7 +90,7 @@ def test_one_resolution_is_enough(correlated: bool) -> None:
     for number, truth in enumerate((Truth(2.0, 0.5), Truth(0.8, 0.9), Truth(4.0, 0.1))):
         counts = draw_counts(now, SimulationJob(CandidateDesign(6, 100), number, truth))
         low, high = estimate_quickly(counts, now.model).credible_interval("epsilon")
-        start, end = em.estimate(counts, now.model).credible_interval("epsilon")
+        start, end = estimate(counts, now.model).credible_interval("epsilon")
         assert high - low == pytest.approx(end - start, rel=0.05 if correlated else 1e-3)
 
 

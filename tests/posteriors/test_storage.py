@@ -12,6 +12,7 @@ import pytest
 import xarray
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.engine import make_surface
 from epsilometer.engines.exact.integrate import integrate
 from epsilometer.engines.exact.posterior import GridPosterior, from_solution
@@ -32,7 +33,7 @@ def counts(names: list[str] | None = None) -> em.AttackCounts:
 
 
 def grid(**model: object) -> GridPosterior:
-    return em.estimate(counts(), em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
+    return estimate(counts(), em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
 
 
 def correlated_grid() -> GridPosterior:
@@ -122,7 +123,7 @@ def test_restored_posterior_answers_identically(make: object, tmp_path: Path) ->
     ],
 )
 def test_any_text_may_name_a_base(names: list[str], tmp_path: Path) -> None:
-    posterior = em.estimate(counts(names), em.CountModel(delta=0.01))
+    posterior = estimate(counts(names), em.CountModel(delta=0.01))
     posterior.save(tmp_path / "p.nc")
     assert em.load(tmp_path / "p.nc").counts.names == tuple(names)
 

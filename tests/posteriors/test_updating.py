@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.panels import PanelDensity, gauss_legendre
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.engines.mcmc.posterior import SamplePosterior
@@ -37,7 +38,7 @@ FIRST, SECOND, THIRD = counts([10, 30], [20, 30]), counts([5, 8], [40, 35]), cou
 
 
 def at_once(model: em.CountModel, *parts: em.AttackCounts) -> GridPosterior:
-    return em.estimate(parts[0].joined(*parts[1:]), model)
+    return estimate(parts[0].joined(*parts[1:]), model)
 
 
 def largest_change(one: em.engines.CountPosterior, two: em.engines.CountPosterior) -> float:
@@ -66,7 +67,7 @@ def test_updates_in_any_order_equal_estimating_at_once(
     order: tuple[em.AttackCounts, ...],
 ) -> None:
     model = em.CountModel(delta=0.01, likelihood=likelihood)
-    found: em.engines.CountPosterior = em.estimate(order[0], model)
+    found: em.engines.CountPosterior = estimate(order[0], model)
     for batch in order[1:]:
         found = found.update(batch)
     expected = at_once(model, FIRST, SECOND, THIRD)
@@ -79,7 +80,7 @@ def test_updates_in_any_order_equal_estimating_at_once(
 
 def test_updated_posterior_against_a_brute_force_grid() -> None:
     model = em.CountModel(delta=0.01)
-    found = em.estimate(counts([10], [20]), model).update(counts([30], [30]))
+    found = estimate(counts([10], [20]), model).update(counts([30], [30]))
     grid = brute_force_posterior([(10, 100, 20, 100), (30, 100, 30, 100)], 0.01, size=300)
     expected = quantile(grid["epsilon"], grid["epsilon_weight"], [0.05, 0.5, 0.95])
     # Midpoint grid of step 0.04, whose quantiles are good to a tenth of a step.
@@ -89,7 +90,7 @@ def test_updated_posterior_against_a_brute_force_grid() -> None:
 def test_multiplying_marginals_fails_the_same_check() -> None:
     """The sabotaged twin ignores that old and new attacks share one strength."""
     model = em.CountModel(delta=0.01)
-    old, new = em.estimate(FIRST, model), em.estimate(SECOND, model)
+    old, new = estimate(FIRST, model), estimate(SECOND, model)
     expected = at_once(model, FIRST, SECOND)
     assert not isinstance(model.epsilon, em.priors.Fixed)
     breaks = np.linspace(0.05, 15, 200)
@@ -103,13 +104,13 @@ def test_multiplying_marginals_fails_the_same_check() -> None:
 
 def test_chains_of_the_same_seed_are_the_same_chains() -> None:
     model = em.CountModel(delta=0.01)
-    found = em.estimate(FIRST, model, CHAINS).update(SECOND)
-    expected = em.estimate(FIRST.joined(SECOND), model, CHAINS)
+    found = estimate(FIRST, model, CHAINS).update(SECOND)
+    expected = estimate(FIRST.joined(SECOND), model, CHAINS)
     assert isinstance(found, SamplePosterior)
     for name in expected.parameters:
         np.testing.assert_array_equal(found.samples[name], expected.samples[name])
     assert found.provenance.settings == expected.provenance.settings
-    other = em.estimate(FIRST, model, CHAINS).update(
+    other = estimate(FIRST, model, CHAINS).update(
         SECOND,
         engine=em.engines.McmcSettings(num_iterations=200, num_warmup=200, num_chains=2, seed=6),
     )
@@ -124,17 +125,17 @@ def test_chains_of_the_same_seed_are_the_same_chains() -> None:
 def test_settings_come_back_from_provenance(
     settings: em.engines.McmcSettings, tmp_path: Path
 ) -> None:
-    em.estimate(FIRST, em.CountModel(delta=0.01), settings).save(tmp_path / "p.nc")
+    estimate(FIRST, em.CountModel(delta=0.01), settings).save(tmp_path / "p.nc")
     assert em.load(tmp_path / "p.nc").engine == settings
 
 
 def test_exact_settings_come_back_from_provenance() -> None:
     settings = em.engines.ExactSettings(tolerance=1e-2, most_levels=3)
-    assert em.estimate(THIRD, em.CountModel(delta=0.01), settings).engine == settings
+    assert estimate(THIRD, em.CountModel(delta=0.01), settings).engine == settings
 
 
 def test_what_cannot_be_an_update_is_refused() -> None:
-    posterior = em.estimate(
+    posterior = estimate(
         FIRST, em.CountModel(delta=0.01, likelihood=em.likelihoods.CorrelatedNormal())
     )
     with pytest.raises(em.InputError, match="expected AttackCounts"):
@@ -146,7 +147,7 @@ def test_what_cannot_be_an_update_is_refused() -> None:
 
 
 def test_names_that_are_numbers_are_counted_on_and_others_are_kept() -> None:
-    posterior = em.estimate(FIRST, em.CountModel(delta=0.01)).update(SECOND)
+    posterior = estimate(FIRST, em.CountModel(delta=0.01)).update(SECOND)
     assert posterior.counts.names == ("0", "1", "2", "3")
     assert posterior.counts.repeated_names == ()
     named = posterior.update(counts([3], [9], names=["1"]))
@@ -159,7 +160,7 @@ def test_names_that_are_numbers_are_counted_on_and_others_are_kept() -> None:
 
 def test_three_batches_add_up() -> None:
     model = em.CountModel(delta=0.01)
-    posterior = em.estimate(FIRST, model).update(SECOND, label="more.csv").update(THIRD)
+    posterior = estimate(FIRST, model).update(SECOND, label="more.csv").update(THIRD)
     batches = posterior.batches
     assert [batch.rows for batch in batches] == [2, 2, 1]
     assert [batch.label for batch in batches] == ["batch 1", "more.csv", "batch 3"]
@@ -173,14 +174,14 @@ def test_three_batches_add_up() -> None:
     assert posterior.median("epsilon") == pytest.approx(start + moved, abs=1e-9)
     assert batches[-1].median == posterior.median("epsilon")
     assert batches[-1].interval == posterior.credible_interval("epsilon", 0.9)
-    middle = em.estimate(FIRST.joined(SECOND), model)
+    middle = estimate(FIRST.joined(SECOND), model)
     assert batches[1].median == pytest.approx(middle.median("epsilon"), abs=1e-3)
-    expected = middle.log_evidence - em.estimate(FIRST, model).log_evidence
+    expected = middle.log_evidence - estimate(FIRST, model).log_evidence
     assert batches[1].log_predictive == pytest.approx(expected, abs=1e-3)
 
 
 def test_information_of_the_first_batch_against_scipy() -> None:
-    posterior = em.estimate(FIRST, em.CountModel(delta=0.01))
+    posterior = estimate(FIRST, em.CountModel(delta=0.01))
     prior = em.priors.HalfNormal()
 
     def integrand(epsilon: float) -> float:
@@ -192,7 +193,7 @@ def test_information_of_the_first_batch_against_scipy() -> None:
 
 
 def test_much_data_say_more_than_little() -> None:
-    start = em.estimate(FIRST, em.CountModel(delta=0.01))
+    start = estimate(FIRST, em.CountModel(delta=0.01))
     little = start.update(counts([1], [1], trials=2)).batches[-1].information
     much = start.update(counts([20] * 6, [30] * 6, trials=1000)).batches[-1].information
     assert 0 <= little < 0.02
@@ -201,15 +202,15 @@ def test_much_data_say_more_than_little() -> None:
 
 def test_a_fixed_epsilon_learns_nothing() -> None:
     model = em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=2.0))
-    batch = em.estimate(FIRST, model).update(SECOND).batches[-1]
+    batch = estimate(FIRST, model).update(SECOND).batches[-1]
     assert (batch.information, batch.shift, batch.median) == (0.0, 0.0, 2.0)
 
 
 def test_chains_tell_about_the_same_of_a_batch() -> None:
     model = em.CountModel(delta=0.01)
     settings = em.engines.McmcSettings(num_iterations=4000, num_warmup=1000, num_chains=2)
-    drawn = em.estimate(FIRST, model, settings).update(SECOND)
-    exact = em.estimate(FIRST, model).update(SECOND)
+    drawn = estimate(FIRST, model, settings).update(SECOND)
+    exact = estimate(FIRST, model).update(SECOND)
     for one, two in zip(drawn.batches, exact.batches, strict=True):
         assert one.log_predictive is None
         # Kernel estimates are too smooth, and draws have their own error.
@@ -275,7 +276,7 @@ def signed(tree: object, path: Path, **attributes: str | None) -> None:
 
 
 def test_batches_are_kept_in_files(tmp_path: Path) -> None:
-    posterior = em.estimate(FIRST, em.CountModel(delta=0.01)).update(SECOND, label="\ud800 naïve\n")
+    posterior = estimate(FIRST, em.CountModel(delta=0.01)).update(SECOND, label="\ud800 naïve\n")
     posterior.save(tmp_path / "p.nc")
     restored = em.load(tmp_path / "p.nc")
     assert restored.batches == posterior.batches
@@ -291,13 +292,13 @@ def test_batches_are_kept_in_files(tmp_path: Path) -> None:
         information=0.1,
         log_predictive=-1.0,
     )
-    many = em.estimate(counts([10] * 500, [20] * 500), em.CountModel(delta=0.01))
+    many = estimate(counts([10] * 500, [20] * 500), em.CountModel(delta=0.01))
     many.with_batches((one,) * 500).save(tmp_path / "many.nc")
     assert em.load(tmp_path / "many.nc").batches == (one,) * 500
 
 
 def test_files_from_before_there_were_batches_hold_one(tmp_path: Path) -> None:
-    posterior = em.estimate(FIRST, em.CountModel(delta=0.01))
+    posterior = estimate(FIRST, em.CountModel(delta=0.01))
     signed(posterior.to_datatree(), tmp_path / "old.nc", batches=None)
     restored = em.load(tmp_path / "old.nc")
     assert restored.batches == posterior.batches
@@ -320,7 +321,7 @@ def test_files_from_before_there_were_batches_hold_one(tmp_path: Path) -> None:
     ],
 )
 def test_forged_batches_are_refused_even_with_a_right_digest(batches: str, tmp_path: Path) -> None:
-    tree = em.estimate(FIRST, em.CountModel(delta=0.01)).to_datatree()
+    tree = estimate(FIRST, em.CountModel(delta=0.01)).to_datatree()
     signed(tree, tmp_path / "p.nc", batches=batches)
     with pytest.raises(em.InputError) as caught:
         em.load(tmp_path / "p.nc")
@@ -330,7 +331,7 @@ def test_forged_batches_are_refused_even_with_a_right_digest(batches: str, tmp_p
 def test_batches_are_part_of_the_digest(tmp_path: Path) -> None:
     import h5py  # type: ignore[import-untyped]
 
-    em.estimate(FIRST, em.CountModel(delta=0.01)).save(tmp_path / "p.nc")
+    estimate(FIRST, em.CountModel(delta=0.01)).save(tmp_path / "p.nc")
     with h5py.File(tmp_path / "p.nc", "r+") as file:
         found = json.loads(file.attrs["batches"])
         file.attrs["batches"] = json.dumps([found[0] | {"median": 9.0}])

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 import epsilometer as em
 from epsilometer.calibration.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
 from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.measured import MeasuredBy
 from epsilometer.proofs.bets import FIRST
 from epsilometer.proofs.claim_tests import ScoreStream
-from epsilometer.proofs.proof import largest_refuted, refuted_together
+from epsilometer.proofs.proof import largest_refuted, prove, refuted_together
 from tests.baselines.oracles import most_failures
 
 FloatArray = NDArray[np.float64]
@@ -36,15 +37,13 @@ def normal_scores(bases: int, models: int, shift: float, seed: int = 1) -> em.Sc
 
 def test_the_bound_is_below_the_truth_and_close() -> None:
     """Normal scores 2 apart have epsilon 10 at delta 1e-5, but 100 models per side show little."""
-    small, large = (
-        em.prove(normal_scores(b, n, 2.0), delta=1e-5) for b, n in ((1, 100), (20, 500))
-    )
+    small, large = (prove(normal_scores(b, n, 2.0), delta=1e-5) for b, n in ((1, 100), (20, 500)))
     assert 1.0 < small.at_least < large.at_least < 10.0
     assert large.at_least > 3.0
 
 
 def test_uninformative_scores_prove_nothing() -> None:
-    proof = em.prove(normal_scores(5, 200, 0.0), delta=1e-5, claim=0.5)
+    proof = prove(normal_scores(5, 200, 0.0), delta=1e-5, claim=0.5)
     assert proof.at_least == 0.0
     assert not proof.refuted
     assert proof.e_value is not None
@@ -53,13 +52,13 @@ def test_uninformative_scores_prove_nothing() -> None:
 
 def test_refuted_claims_are_below_the_bound_with_their_e_value() -> None:
     scores = normal_scores(3, 200, 2.0)
-    least = em.prove(scores, delta=1e-5).at_least
+    least = prove(scores, delta=1e-5).at_least
     for claim, refuted in ((0.0, True), (least - 1e-3, True), (least + 1e-3, False), (9.0, False)):
-        proof = em.prove(scores, delta=1e-5, claim=claim)
+        proof = prove(scores, delta=1e-5, claim=claim)
         assert proof.refuted is refuted
         assert proof.e_value is not None
         assert (proof.e_value >= 20) is refuted
-    assert not em.prove(scores, delta=1e-5).refuted
+    assert not prove(scores, delta=1e-5).refuted
 
 
 def test_everything_below_is_refuted_too() -> None:
@@ -80,9 +79,9 @@ def test_everything_below_is_refuted_too() -> None:
 @pytest.mark.parametrize("error", [0.2, 0.05, 1e-3])
 def test_less_error_proves_less(error: float) -> None:
     scores = normal_scores(3, 200, 1.5)
-    least = em.prove(scores, delta=1e-5, error=error).at_least
-    assert least <= em.prove(scores, delta=1e-5, error=2 * error).at_least
-    assert least >= em.prove(scores, delta=1e-2, error=error).at_least
+    least = prove(scores, delta=1e-5, error=error).at_least
+    assert least <= prove(scores, delta=1e-5, error=2 * error).at_least
+    assert least >= prove(scores, delta=1e-2, error=error).at_least
 
 
 def test_only_the_order_of_scores_matters() -> None:
@@ -91,7 +90,7 @@ def test_only_the_order_of_scores_matters() -> None:
         without=[np.exp(3 * base.in_training_order[0]) for base in scores.bases],
         with_point=[np.exp(3 * base.in_training_order[1]) for base in scores.bases],
     )
-    assert em.prove(moved, delta=1e-5) == em.prove(scores, delta=1e-5)
+    assert prove(moved, delta=1e-5) == prove(scores, delta=1e-5)
 
 
 def test_exchanging_the_hypotheses_and_the_sign_changes_nothing() -> None:
@@ -100,21 +99,21 @@ def test_exchanging_the_hypotheses_and_the_sign_changes_nothing() -> None:
         without=[-base.in_training_order[1] for base in scores.bases],
         with_point=[-base.in_training_order[0] for base in scores.bases],
     )
-    ours, theirs = (em.prove(each, delta=1e-5, claim=0.3).e_value for each in (scores, mirrored))
+    ours, theirs = (prove(each, delta=1e-5, claim=0.3).e_value for each in (scores, mirrored))
     assert ours == pytest.approx(theirs)
 
 
 def test_models_that_serve_several_bases_prove_less() -> None:
     scores = normal_scores(10, 100, 1.5)
-    shared = em.prove(scores, delta=1e-5, independent=False)
-    assert shared.at_least < em.prove(scores, delta=1e-5).at_least
+    shared = prove(scores, delta=1e-5, independent=False)
+    assert shared.at_least < prove(scores, delta=1e-5).at_least
     assert "share models" in shared.assumes
     # The same base ten times, treated as ten bases, would prove what one does not.
     base = normal_scores(1, 100, 0.7).bases[0]
     copies = em.Scores.of_bases([base] * 10, range(10))
-    one = em.prove(em.Scores.of_bases([base], ["a"]), delta=1e-5, claim=0.2)
-    wrong = em.prove(copies, delta=1e-5, claim=0.2)
-    right = em.prove(copies, delta=1e-5, claim=0.2, independent=False)
+    one = prove(em.Scores.of_bases([base], ["a"]), delta=1e-5, claim=0.2)
+    wrong = prove(copies, delta=1e-5, claim=0.2)
+    right = prove(copies, delta=1e-5, claim=0.2, independent=False)
     assert wrong.e_value is not None
     assert right.e_value is not None
     assert one.e_value is not None
@@ -125,7 +124,7 @@ def test_models_that_serve_several_bases_prove_less() -> None:
 def test_claims_beyond_everything_are_taken() -> None:
     with np.errstate(over="raise", invalid="raise"):
         for data in (normal_scores(1, 50, 1.0), COUNTS):
-            assert not em.prove(data, delta=0.0, claim=1e6).refuted
+            assert not prove(data, delta=0.0, claim=1e6).refuted
 
 
 # --- false refutations: every look counts -----------------------------------------------------
@@ -150,7 +149,7 @@ def test_the_control_is_caught_and_the_proof_is_not() -> None:
 
 def test_a_path_ends_at_the_e_value() -> None:
     scores = normal_scores(3, 80, 1.0)
-    proof = em.prove(scores, delta=1e-5, claim=0.4)
+    proof = prove(scores, delta=1e-5, claim=0.4)
     along = path(scores, 0.4, 1e-5)
     assert len(along) == 80
     assert np.exp(along[-1]) == pytest.approx(proof.e_value)
@@ -177,10 +176,10 @@ def test_order_survives_files(tmp_path: Path) -> None:
     model = em.CurveModel(
         delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
     )
-    em.estimate(scores, model).save(tmp_path / "posterior.nc")
+    estimate(scores, model).save(tmp_path / "posterior.nc")
     loaded = em.load(tmp_path / "posterior.nc").scores
-    assert em.prove(loaded, delta=1e-3) == em.prove(scores, delta=1e-3)
-    assert em.prove(loaded, delta=1e-3).any_time
+    assert prove(loaded, delta=1e-3) == prove(scores, delta=1e-3)
+    assert prove(loaded, delta=1e-3).any_time
 
 
 def test_replicates_order_the_models(tmp_path: Path) -> None:
@@ -196,7 +195,7 @@ def test_a_sorted_file_is_no_order_of_models(rising: bool) -> None:
     """Thresholds on sorted scores would use the later ones: such scores are shuffled."""
     rng = np.random.default_rng(2)
     sides = [np.sort(rng.normal(size=100))[:: 1 if rising else -1] for _ in range(2)]
-    proof = em.prove(em.Scores(without=[sides[0]], with_point=[sides[1]]), delta=1e-5)
+    proof = prove(em.Scores(without=[sides[0]], with_point=[sides[1]]), delta=1e-5)
     assert not proof.any_time
     assert "drawn at random" in proof.assumes
     assert proof.at_least == 0.0
@@ -210,7 +209,7 @@ def test_sorted_scores_without_shuffling_would_prove_too_much() -> None:
     truth = 1.99  # of that shift at delta = 1e-5
     as_they_stand = ScoreStream(bases=[(without, with_point)])
     assert as_they_stand.log_e_value(truth, 1e-5, 0.05) > np.log(20)
-    proof = em.prove(em.Scores(without=[without], with_point=[with_point]), delta=1e-5)
+    proof = prove(em.Scores(without=[without], with_point=[with_point]), delta=1e-5)
     assert not proof.any_time
     assert proof.at_least < truth
 
@@ -219,7 +218,7 @@ def test_an_unknown_order_is_for_one_analysis() -> None:
     known = normal_scores(1, 100, 2.0)
     base = known.bases[0]
     bare = type(base)(value=base.value, zeros=base.zeros, ones=base.ones)
-    proof = em.prove(em.Scores.of_bases([bare], ["a"]), delta=1e-5)
+    proof = prove(em.Scores.of_bases([bare], ["a"]), delta=1e-5)
     assert not proof.any_time
     assert proof.at_least > 0.5
 
@@ -242,12 +241,12 @@ def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
     as_they_stand = ScoreStream(bases=[base.in_training_order for base in scores.bases])
     if how == "opposite":  # the control: in the given order, noise would refute
         assert as_they_stand.log_e_value(0.0, 0.0, 0.05) > np.log(20)
-    assert not em.prove(scores, delta=0.0).any_time
-    assert em.prove(scores, delta=0.0).at_least == 0.0
+    assert not prove(scores, delta=0.0).any_time
+    assert prove(scores, delta=0.0).at_least == 0.0
 
 
 def test_models_in_their_order_are_not_shuffled() -> None:
-    seen = [em.prove(normal_scores(20, 30, 1.0, seed), delta=1e-3).any_time for seed in range(15)]
+    seen = [prove(normal_scores(20, 30, 1.0, seed), delta=1e-3).any_time for seed in range(15)]
     assert all(seen)
 
 
@@ -259,7 +258,7 @@ COUNTS = em.AttackCounts(
 
 
 def test_counts_are_for_one_analysis_and_near_the_classical_bound() -> None:
-    proof = em.prove(COUNTS, delta=1e-3, claim=0.5)
+    proof = prove(COUNTS, delta=1e-3, claim=0.5)
     assert not proof.any_time
     assert proof.refuted
     half = em.baselines.best_base(em.baselines.ClopperPearson(), COUNTS, 1e-3, 0.025)
@@ -267,7 +266,7 @@ def test_counts_are_for_one_analysis_and_near_the_classical_bound() -> None:
 
 
 def test_counts_as_scores_prove_the_same() -> None:
-    assert em.prove(em.Scores.of_counts(COUNTS), delta=1e-3) == em.prove(COUNTS, delta=1e-3)
+    assert prove(em.Scores.of_counts(COUNTS), delta=1e-3) == prove(COUNTS, delta=1e-3)
 
 
 def test_rows_that_depend_are_averaged() -> None:
@@ -277,8 +276,8 @@ def test_rows_that_depend_are_averaged() -> None:
         "false_negatives": [30] * 8,
         "trials_h1": 60,
     }
-    alone = em.prove(em.AttackCounts(**many), delta=1e-3)  # type: ignore[arg-type]
-    grouped = em.prove(em.AttackCounts(**many, groups=["a"] * 8), delta=1e-3)  # type: ignore[arg-type]
+    alone = prove(em.AttackCounts(**many), delta=1e-3)  # type: ignore[arg-type]
+    grouped = prove(em.AttackCounts(**many, groups=["a"] * 8), delta=1e-3)  # type: ignore[arg-type]
     assert grouped.at_least < alone.at_least
     assert "within a row" in grouped.assumes
 
@@ -292,7 +291,7 @@ def test_cross_fed_counts_prove_nothing() -> None:
         measured=MeasuredBy(design="cross-fed"),
     )
     with pytest.raises(InputError, match="pass the losses, the store"):
-        em.prove(counts, delta=1e-3)
+        prove(counts, delta=1e-3)
     told = em.AttackCounts(
         false_positives=[0],
         trials_h0=100,
@@ -300,7 +299,7 @@ def test_cross_fed_counts_prove_nothing() -> None:
         trials_h1=100,
         measured=MeasuredBy(design="independent"),
     )
-    assert em.prove(told, delta=1e-3).at_least > 2
+    assert prove(told, delta=1e-3).at_least > 2
 
 
 def test_dependent_scores_prove_nothing_in_any_form(tmp_path: Path) -> None:
@@ -313,17 +312,17 @@ def test_dependent_scores_prove_nothing_in_any_form(tmp_path: Path) -> None:
     )
     scores = em.Scores.of_counts(crossed)
     with pytest.raises(InputError, match="prove nothing"):
-        em.prove(scores, delta=1e-3)
+        prove(scores, delta=1e-3)
     with pytest.raises(InputError, match="prove nothing"):
-        em.prove(scores.take([0]), delta=1e-3)
+        prove(scores.take([0]), delta=1e-3)
     model = em.CurveModel(
         delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
     )
-    posterior = em.estimate(scores, model)
+    posterior = estimate(scores, model)
     posterior.save(tmp_path / "p.nc")
     loaded = em.load(tmp_path / "p.nc")
     assert em.judge(loaded, claim=0.1).grounds != em.judgement.Grounds.PROVEN
-    assert em.judge(em.estimate(em.Scores.of_counts(replace(crossed, measured=None)), model), claim=0.1
+    assert em.judge(estimate(em.Scores.of_counts(replace(crossed, measured=None)), model), claim=0.1
     ).grounds == em.judgement.Grounds.PROVEN  # fmt: skip
 
 
@@ -351,8 +350,8 @@ def test_a_statistic_of_several_models_proves_nothing() -> None:
     )
     assert (wrong.dependent, right.dependent) == (True, False)
     with pytest.raises(InputError, match="prove nothing"):
-        em.prove(wrong, delta=1e-3)
-    assert em.prove(right, delta=1e-3).any_time
+        prove(wrong, delta=1e-3)
+    assert prove(right, delta=1e-3).any_time
 
 
 def test_shared_models_are_averaged_whatever_the_data_are() -> None:
@@ -363,12 +362,12 @@ def test_shared_models_are_averaged_whatever_the_data_are() -> None:
         "trials_h1": 20,
     }
     counts = em.AttackCounts(**rows)  # type: ignore[arg-type]
-    alone, shared = (em.prove(counts, delta=1e-3, independent=i).at_least for i in (True, False))
+    alone, shared = (prove(counts, delta=1e-3, independent=i).at_least for i in (True, False))
     assert shared < alone
     mixed = em.Scores.of_bases(
         [*em.Scores.of_counts(counts).bases, *normal_scores(3, 60, 1.5).bases], range(23)
     )
-    values = [em.prove(mixed, delta=1e-3, claim=0.1, independent=i).e_value for i in (True, False)]
+    values = [prove(mixed, delta=1e-3, claim=0.1, independent=i).e_value for i in (True, False)]
     assert values[1] is not None
     assert values[0] is not None
     assert values[1] < values[0]
@@ -377,19 +376,19 @@ def test_shared_models_are_averaged_whatever_the_data_are() -> None:
 def test_canaries_and_models_do_not_mix() -> None:
     canaries = em.Scores.of_canaries(np.arange(20.0), np.arange(20.0) + 0.5)
     with pytest.raises(InputError, match="prove nothing"):
-        em.prove(canaries.joined(normal_scores(1, 20, 0.0)), delta=1e-3)
+        prove(canaries.joined(normal_scores(1, 20, 0.0)), delta=1e-3)
     # Runs under one name are one run of all their canaries, with equally fair coins.
     more = canaries.joined(em.Scores.of_canaries(np.arange(30.0) + 0.2, np.arange(30.0) + 0.7))
     assert more.one_run
-    assert not em.prove(more, delta=1e-3).any_time
+    assert not prove(more, delta=1e-3).any_time
 
 
 def test_infinite_canary_scores_are_the_highest() -> None:
     rng = np.random.default_rng(4)
     members, others = rng.normal(size=200) + 2, rng.normal(size=200)
-    finite = em.prove(em.Scores.of_canaries(members, others), delta=1e-5)
+    finite = prove(em.Scores.of_canaries(members, others), delta=1e-5)
     members[np.argmax(members)] = np.inf
-    assert em.prove(em.Scores.of_canaries(members, others), delta=1e-5) == finite
+    assert prove(em.Scores.of_canaries(members, others), delta=1e-5) == finite
 
 
 def test_e_value_and_refutation_agree_where_delta_is_large() -> None:
@@ -397,7 +396,7 @@ def test_e_value_and_refutation_agree_where_delta_is_large() -> None:
     for seed in range(5):
         scores = normal_scores(3, 60, 1.0 + seed / 4, seed)
         for claim in (0.0, 0.3, 1.0, 2.0):
-            proof = em.prove(scores, delta=0.3, claim=claim)
+            proof = prove(scores, delta=0.3, claim=claim)
             assert proof.e_value is not None
             assert proof.refuted == (proof.e_value >= 20)
 
@@ -405,27 +404,27 @@ def test_e_value_and_refutation_agree_where_delta_is_large() -> None:
 def test_canaries_of_one_run_have_the_one_run_bound() -> None:
     rng = np.random.default_rng(4)
     members, others = rng.normal(size=510) + 2, rng.normal(size=490)
-    proof = em.prove(em.Scores.of_canaries(members, others), delta=1e-5, claim=0.5)
+    proof = prove(em.Scores.of_canaries(members, others), delta=1e-5, claim=0.5)
     bound = em.baselines.CanaryScoreAuditor(members, others).epsilon_one_run_fdp(0.05, 1e-5)
     assert proof.at_least == pytest.approx(bound, abs=2e-4)
     assert proof.refuted
     assert not proof.any_time
     # As many separately trained models prove more.
-    assert em.prove(em.Scores(without=[others], with_point=[members]), delta=1e-5).any_time
+    assert prove(em.Scores(without=[others], with_point=[members]), delta=1e-5).any_time
 
 
 def test_coins_that_are_not_fair_are_refused() -> None:
     with pytest.raises(InputError, match="by a fair coin"):
-        em.prove(em.Scores.of_canaries(np.arange(90.0), np.arange(10.0)), delta=1e-5)
+        prove(em.Scores.of_canaries(np.arange(90.0), np.arange(10.0)), delta=1e-5)
 
 
 def test_several_deltas_are_refuted_as_one() -> None:
     scores = normal_scores(5, 200, 2.0)
-    strong, weak = (em.prove(scores, delta=1e-5, claim=claim) for claim in (0.5, 9.0))
+    strong, weak = (prove(scores, delta=1e-5, claim=claim) for claim in (0.5, 9.0))
     assert refuted_together([strong, weak])
     assert not refuted_together([weak])
     assert not refuted_together([])
-    near = em.prove(scores, delta=1e-5, claim=strong.at_least - 1e-3)
+    near = prove(scores, delta=1e-5, claim=strong.at_least - 1e-3)
     assert near.refuted
     assert not refuted_together([near, weak])  # the mean of 20 and a small value is not enough
 
@@ -440,9 +439,9 @@ def test_several_deltas_are_refuted_as_one() -> None:
 )
 def test_bad_arguments(given: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        em.prove(COUNTS, **given)  # type: ignore[arg-type]
+        prove(COUNTS, **given)  # type: ignore[arg-type]
 
 
 def test_other_things_prove_nothing() -> None:
     with pytest.raises(InputError, match="expected scores or error counts"):
-        em.prove([1, 2, 3], delta=0.1)  # type: ignore[arg-type]
+        prove([1, 2, 3], delta=0.1)  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import epsilometer as em
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.training import gradient_canaries
@@ -359,7 +360,7 @@ def test_one_call_in_a_loop() -> None:
     assert abs(found._taken / chances - 0.1) < Z * math.sqrt(0.1 * 0.9 / chances)
     # 400 steps of rate 0.1 and noise 1: 0.93 is expected, with a standard error of 0.04.
     assert scores.bases[0].auc() > 0.73
-    assert em.estimate(scores, found.model(1e-3)).median("epsilon") > 2
+    assert estimate(scores, found.model(1e-3)).median("epsilon") > 2
 
 
 def test_batches_without_records_and_large_ones_in_parts() -> None:
@@ -642,7 +643,7 @@ def test_estimates_are_near_the_exact_composition_and_not_above(
         assert getattr(model.mixing, "rate", None) == pytest.approx(1 - (1 - rate) ** steps)
     else:
         assert model.mixing == em.families.NoMixing()
-    posterior = em.estimate(ideal_scores(noise, rate, steps, 10000), model)
+    posterior = estimate(ideal_scores(noise, rate, steps, 10000), model)
     exact = accounted_epsilon(done, 1e-5)
     low, middle = posterior.quantile("epsilon", [0.01, 0.5])
     assert low < exact
@@ -678,7 +679,7 @@ def test_a_model_that_reads_low_never_passes(steps: tuple[float, float, int], lo
     assert model.reads_low is low
     rng = np.random.default_rng(1)
     scores = em.Scores.of_canaries(rng.normal(1.0, size=2000), rng.normal(size=2000))
-    verdict = em.judge(em.estimate(scores, model), claim=20.0)
+    verdict = em.judge(estimate(scores, model), claim=20.0)
     assert verdict.label == ("INCONCLUSIVE" if low else "PASS (judged)")
     assert any("known to underestimate epsilon" in reason for reason in verdict.reasons) is low
 

@@ -222,7 +222,7 @@ def compare_models(
     for label, model in named.items():
         say(label)
         if not isinstance(model, CountModel):
-            raise InputError(f"expected an CountModel for {label!r}, got {type(model).__name__}.")
+            raise InputError(f"expected a CountModel for {label!r}, got {type(model).__name__}.")
         try:
             posterior = known.get(label) or engine.estimate(model)
         except (InputError, ContradictionError) as error:

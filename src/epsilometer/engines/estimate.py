@@ -79,10 +79,10 @@ def estimate(
         Error counts, one entry per challenge base, or :class:`Scores` of all models for a
         :class:`CurveModel`, which also accepts counts, as one threshold per base.
     model
-        The assumptions: an :class:`CountModel`, or a :class:`CurveModel` of the whole curve.
+        The assumptions: a :class:`CountModel`, or a :class:`CurveModel` of the whole curve.
     engine
-        ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``CurveSettings(...)`` for
-        a profile model.  Default: the model's exact engine.
+        ``ExactSettings(...)`` or ``McmcSettings(...)`` for the count model, ``CurveSettings(...)`` for
+        the curve model.  Default: the model's exact engine.
     on_progress
         None shows a progress bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A
         function is called with the number of iterations done and the total; MCMC only.

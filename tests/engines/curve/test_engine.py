@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import epsilometer as em
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.tables import Accuracy, evaluate
+from epsilometer.engines.estimate import estimate
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.strengths import LARGEST_CONCENTRATION
 from tests.engines.curve.oracles import reference_scores, scores_in_order
@@ -55,7 +56,7 @@ REFERENCE = {
 def test_reference_posteriors(name: str) -> None:
     scores, *expected = REFERENCE[name]
     for delta, numbers in zip((1e-5, 1e-3), expected, strict=True):
-        posterior = em.estimate(scores, pinned(delta))
+        posterior = estimate(scores, pinned(delta))
         assert posterior.trustworthy
         np.testing.assert_allclose(posterior.quantile("epsilon", TAILS), numbers, atol=0.02)
 
@@ -80,7 +81,7 @@ def test_a_pinned_posterior_is_likelihood_times_prior() -> None:
         mixing=em.families.NoMixing(),
         strength=em.families.FixedStrength(value=strength),
     )
-    posterior = em.estimate(scores, model)
+    posterior = estimate(scores, model)
     expected = np.interp(TAILS, below / weight.sum(), epsilon)
     # The engine's tolerance of 1 %.
     np.testing.assert_allclose(posterior.quantile("epsilon", TAILS), expected, rtol=0.01, atol=0.01)
@@ -159,7 +160,7 @@ Z = 4.5
 
 @pytest.fixture(scope="module")
 def engine() -> CurvePosterior:
-    return em.estimate(SMALL, em.CurveModel(delta=1e-3))
+    return estimate(SMALL, em.CurveModel(delta=1e-3))
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +270,7 @@ def test_the_stated_error_holds_everywhere(name: str) -> None:
 
 def check_stated_error(name: str) -> None:
     scores, model = STATED[name]
-    posterior = em.estimate(scores, model)
+    posterior = estimate(scores, model)
     assert posterior.trustworthy
     finest = em.engines.CurveSettings(tolerance=1e-9, most_levels=5).estimate(scores, model)
     assert not finest.trustworthy  # 1e-9 cannot be met, and the posterior reports it
@@ -288,7 +289,7 @@ def check_stated_error(name: str) -> None:
 def test_nothing_leaks() -> None:
     """No attack does better than chance on any of five bases: 0 is within the interval."""
     scores = gaussian_bases([0.0] * 5, 60, 60, seed=11)
-    posterior = em.estimate(scores, em.CurveModel(delta=1e-5))
+    posterior = estimate(scores, em.CurveModel(delta=1e-5))
     assert posterior.trustworthy
     assert posterior.family_probability("no leak") > (posterior.model.no_leak or 0)
     assert posterior.credible_interval("epsilon")[0] < 0.1
@@ -313,7 +314,7 @@ def test_epsilon_far_beyond_the_prior_makes_the_axis_longer() -> None:
     scores = gaussian_bases([8.0] * 3, 1000, 1000, seed=12)
     model = replace(pinned(1e-5), epsilon=em.priors.HalfNormal(scale=1.0))
     farthest = float(model.epsilon.upper_quantile(1e-11))
-    posterior = em.estimate(scores, model)
+    posterior = estimate(scores, model)
     assert posterior.trustworthy
     assert posterior.tables[0].leaks[-1] > em.families.Gaussian().leak_of(farthest, 1e-5)
     expected = plain_sums(scores, model, np.linspace(3.3, 4.5, 121))
@@ -328,15 +329,15 @@ def test_bases_that_contradict_each_other_at_one_strength() -> None:
     own, together = evaluate(scores, curves, np.linspace(0.3, 2.2, 40), Accuracy(1.0)), 1.1
     lost = own.max(axis=1) - evaluate(scores, curves, np.array([together]), Accuracy(1.0))[:, 0]
     assert np.all(lost > 50)
-    posterior = em.estimate(scores, model)
+    posterior = estimate(scores, model)
     expected = plain_sums(scores, model, np.linspace(0.8, 1.5, 141))
     np.testing.assert_allclose(posterior.quantile("epsilon", TAILS), expected, rtol=0.01)
 
 
 def test_bases_that_differ_refute_equal_strengths() -> None:
-    apart = em.estimate(gaussian_bases([0.1, 2.2, 0.2, 2.0], 60, 60, 13), em.CurveModel(delta=1e-5))
+    apart = estimate(gaussian_bases([0.1, 2.2, 0.2, 2.0], 60, 60, 13), em.CurveModel(delta=1e-5))
     assert apart.full_strength_probability < 0.05
-    same = em.estimate(gaussian_bases([1.2] * 4, 60, 60, 14), em.CurveModel(delta=1e-5))
+    same = estimate(gaussian_bases([1.2] * 4, 60, 60, 14), em.CurveModel(delta=1e-5))
     assert same.full_strength_probability > apart.full_strength_probability
     weak, strong = (float(apart.leaks[base].quantile(0.5)) for base in (0, 1))
     assert weak < strong < apart.median("epsilon") * 1.05
@@ -351,7 +352,7 @@ def test_counts_are_one_threshold_and_say_less_than_scores() -> None:
         false_positives=false, trials_h0=80, false_negatives=missed, trials_h1=80
     )
     model = pinned(1e-5)
-    from_counts, from_scores = em.estimate(counts, model), em.estimate(scores, model)
+    from_counts, from_scores = estimate(counts, model), estimate(scores, model)
     assert from_counts.scores == em.Scores.of_counts(counts)
     wide, narrow = (
         np.ptp(each.credible_interval("epsilon")) for each in (from_counts, from_scores)
@@ -363,14 +364,14 @@ def test_counts_are_one_threshold_and_say_less_than_scores() -> None:
 
 def test_names_order_and_scale_of_scores_do_not_matter() -> None:
     model = em.CurveModel(delta=1e-3)
-    first = em.estimate(SMALL, model)
+    first = estimate(SMALL, model)
     pairs = [base.by_hypothesis for base in SMALL.bases]
     other = em.Scores(
         without=[np.arctan(pairs[row][0][::-1]) for row in (2, 0, 1)],
         with_point=[np.arctan(pairs[row][1]) for row in (2, 0, 1)],
         names=["x", "y", "z"],
     )
-    again = em.estimate(other, model)
+    again = estimate(other, model)
     # Sums in another order.
     np.testing.assert_allclose(
         again.quantile("epsilon", TAILS), first.quantile("epsilon", TAILS), rtol=1e-6
@@ -386,7 +387,7 @@ def test_exchanging_hypotheses_and_turning_scores_leaves_symmetric_families() ->
         without=[-base.by_hypothesis[1] for base in SMALL.bases],
         with_point=[-base.by_hypothesis[0] for base in SMALL.bases],
     )
-    one, two = em.estimate(SMALL, model), em.estimate(turned, model)
+    one, two = estimate(SMALL, model), estimate(turned, model)
     # Two tolerances of the engine.
     np.testing.assert_allclose(
         one.quantile("epsilon", TAILS), two.quantile("epsilon", TAILS), rtol=0.02
@@ -398,7 +399,7 @@ def test_exchanging_hypotheses_and_turning_scores_leaves_symmetric_families() ->
 def test_a_hundred_thousand_canaries() -> None:
     rng = np.random.default_rng(16)
     scores = em.Scores.of_canaries(1.0 + rng.standard_normal(50_000), rng.standard_normal(50_000))
-    posterior = em.estimate(scores, em.CurveModel(delta=1e-5, strength=em.families.FixedStrength()))
+    posterior = estimate(scores, em.CurveModel(delta=1e-5, strength=em.families.FixedStrength()))
     assert posterior.trustworthy
     low, high = posterior.credible_interval("epsilon", 0.9999)
     assert low < 4.3772 < high

@@ -10,6 +10,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 import epsilometer as em
 from epsilometer.engines.curve import tables
 from epsilometer.engines.curve.tables import Accuracy, evaluate
+from epsilometer.engines.estimate import estimate
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves
 from tests.engines.curve.oracles import scores_in_order
@@ -47,7 +48,7 @@ def log_ratio_of_all_first(size: int, leaks: NDArray[np.float64]) -> NDArray[np.
 def test_all_members_first(prior: em.priors.HalfNormal) -> None:
     """The axis must extend to the posterior, beyond leaks that are ruled out by hundreds of nats."""
     size, model = 2400, model_of(em.families.Gaussian(), epsilon=prior)
-    found = em.estimate(scores_in_order([1] * size + [0] * size), model)
+    found = estimate(scores_in_order([1] * size + [0] * size), model)
     leaks = np.linspace(0.5, 9.0, 1201)
     epsilon = em.families.Gaussian().epsilon(leaks, 1e-5)
     logs = log_ratio_of_all_first(size, leaks) + prior.log_density(epsilon)
@@ -77,7 +78,7 @@ def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
     values[size:] += 2.5 * (rng.random(size) < 0.5)
     labels = (np.argsort(-values) >= size).astype(int).tolist()
     one, other = (
-        em.estimate(scores_in_order(each), model_of(family)) for each in (labels, mirrored(labels))
+        estimate(scores_in_order(each), model_of(family)) for each in (labels, mirrored(labels))
     )
     assert one.trustworthy
     assert other.trustworthy
@@ -96,10 +97,10 @@ def test_counts_with_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> N
         false_positives=[2], trials_h0=300, false_negatives=[30], trials_h1=300, names=["counts"]
     )
     both, model = many.joined(em.Scores.of_counts(counts)), model_of(em.families.Gaussian())
-    found = em.estimate(both, model)
+    found = estimate(both, model)
     with monkeypatch.context() as patch:
         patch.setattr(tables, "THINNED_FROM", 10**9)
-        whole = em.estimate(both, model)
+        whole = estimate(both, model)
     # Two splines of 0.01 nats each; thinning the counts would cost hundreds of nats.
     assert found.log_evidence == pytest.approx(whole.log_evidence, abs=0.02)
     np.testing.assert_allclose(
@@ -109,12 +110,12 @@ def test_counts_with_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_pieces_are_extrapolated_where_no_score_is() -> None:
     """The corner of randomised response at a rate below 1 / N cannot be seen; at one above, it can."""
-    apart = em.estimate(
+    apart = estimate(
         scores_in_order([1] * 20 + [0] * 20), model_of(em.families.RandomizedResponse())
     )
     assert apart.extrapolated_below_delta > 0.5
     blurred = [1] * 73 + [0] * 27 + [1] * 27 + [0] * 73
-    assert em.estimate(
+    assert estimate(
         scores_in_order(blurred), model_of(em.families.RandomizedResponse())
     ).extrapolated_below_delta == pytest.approx(0.0)
     # In closed form: (1 - e^-leak) / (1 + e^-leak) where the corner 1 / (1 + e^leak) is below the rate.
@@ -135,7 +136,7 @@ def test_the_worst_base_among_weak_ones_that_say_little() -> None:
     model = em.CurveModel(
         delta=1e-5, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
     )
-    found = em.estimate(scores, model)
+    found = estimate(scores, model)
     drawn = found.draws(20_000, rng=rng)
     for name in ("shown", "strength", "epsilon"):
         low, middle, high = found.quantile(name, TAILS)

@@ -17,8 +17,9 @@ import epsilometer as em
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import FOR_BASES, CurvePosterior
 from epsilometer.engines.curve.solve import solve
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.result import Question
+from epsilometer.engines.estimate import estimate
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Outcome, Verdict
 from tests.engines.curve.test_engine import gaussian_bases, pinned
 
@@ -33,7 +34,7 @@ NEW = em.Scores(
 
 @pytest.fixture(scope="module")
 def posterior() -> CurvePosterior:
-    return em.estimate(SCORES, em.CurveModel(delta=1e-3))
+    return estimate(SCORES, em.CurveModel(delta=1e-3))
 
 
 # --- one parameter --------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def test_shown_lies_between_single_bases_and_the_algorithm(posterior: CurvePoste
 
 
 def test_fixed_parameters(posterior: CurvePosterior) -> None:
-    weak = em.estimate(SCORES, pinned(1e-3, strength=0.5))
+    weak = estimate(SCORES, pinned(1e-3, strength=0.5))
     assert weak.parameters == ("epsilon", "shown")
     assert weak.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
     assert weak.full_strength_probability == 0.0
@@ -90,7 +91,7 @@ def test_fixed_parameters(posterior: CurvePosterior) -> None:
     with pytest.raises(em.InputError, match="expected 0 <= probability <= 1"):
         posterior.quantile("epsilon", 1.5)
     # A weaker attack means a larger epsilon behind the same leak.
-    assert weak.median("epsilon") > em.estimate(SCORES, pinned(1e-3)).median("epsilon")
+    assert weak.median("epsilon") > estimate(SCORES, pinned(1e-3)).median("epsilon")
 
 
 # --- over delta -----------------------------------------------------------------------------------
@@ -100,11 +101,14 @@ DELTAS = np.array([1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
 def test_epsilon_falls_with_delta(posterior: CurvePosterior) -> None:
     curve = JointDeltaCurve(posterior=posterior, deltas=DELTAS[::-1])
-    np.testing.assert_array_equal(curve.grid, DELTAS)
-    assert np.all(np.diff(curve.quantiles, axis=1) <= 1e-9)
-    assert np.all(np.diff(curve.quantiles, axis=0) >= 0)
-    at_own = posterior.quantile("epsilon", [0.05, 0.5, 0.95])
-    np.testing.assert_allclose(curve.quantiles[:, 3], at_own, rtol=1e-12)
+    np.testing.assert_array_equal(curve.deltas, DELTAS)
+    quantiles = curve.quantile([0.05, 0.5, 0.95])
+    assert np.all(np.diff(quantiles, axis=1) <= 1e-9)
+    assert np.all(np.diff(quantiles, axis=0) >= 0)
+    expected = posterior.quantile("epsilon", [0.05, 0.5, 0.95])
+    np.testing.assert_allclose(quantiles[:, 3], expected, rtol=1e-12)
+    low, high = curve.credible_interval(0.9)
+    np.testing.assert_allclose([low, high], quantiles[[0, 2]], rtol=1e-12)
 
 
 def test_delta_is_the_other_way_to_read_the_curve(posterior: CurvePosterior) -> None:
@@ -126,11 +130,11 @@ def test_delta_is_the_other_way_to_read_the_curve(posterior: CurvePosterior) -> 
 def test_the_joint_band_holds_whole_curves_with_its_probability(
     posterior: CurvePosterior,
 ) -> None:
-    curve = JointDeltaCurve(posterior=posterior, deltas=DELTAS, level=0.8)
-    low, high = curve.joint_band
-    # At each delta the band is at least as wide as the interval, up to one cell's width.
-    assert np.all(low <= curve.quantiles[0] * 1.05 + 0.02)
-    assert np.all(high >= curve.quantiles[2] * 0.95 - 0.02)
+    curve = JointDeltaCurve(posterior=posterior, deltas=DELTAS)
+    low, high = curve.joint_band(0.8)
+    single_low, single_high = curve.credible_interval(0.8)
+    assert np.all(low <= single_low)
+    assert np.all(high >= single_high)
     size = 4000
     drawn = posterior.draw_bases(size, rng=np.random.default_rng(3))
     held = 0
@@ -150,45 +154,35 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
     assert held / size < 0.95
 
 
-def verdict_on(curve: JointDeltaCurve, question: Question | None = None) -> Verdict | None:
-    """The verdict of a result on a claimed curve."""
-    question = question or Question()
-    return ProfileResult(
-        posterior=curve.posterior, question=question, over_delta=curve
-    ).curve_verdict
+def verdict_on(posterior: CurvePosterior, claim: Any, **asked: Any) -> Verdict:
+    """The verdict on a claim at all deltas."""
+    question = Question(claim=claim, deltas=tuple(DELTAS.tolist()), **asked)
+    verdict = result_of(posterior, question).verdict
+    assert verdict is not None
+    return verdict
 
 
 def test_claims_about_the_whole_curve(posterior: CurvePosterior) -> None:
     median = {delta: float(posterior.epsilon_at(delta).quantile(0.5)) for delta in DELTAS.tolist()}
-    curve = JointDeltaCurve(posterior=posterior, deltas=DELTAS, claim=lambda delta: median[delta])
-    np.testing.assert_allclose(curve.probability_above, 0.5, atol=0.02)
-    assert curve.probability_anywhere >= curve.probability_above.max() - 0.02
-    assert curve.probability_anywhere <= min(1.0, curve.probability_above.sum())
-    middle = verdict_on(curve)
-    assert middle is not None
+    curve = JointDeltaCurve(posterior=posterior, deltas=DELTAS)
+    single = curve.probability_above(median)
+    np.testing.assert_allclose(single, 0.5, atol=0.02)
+    anywhere = curve.probability_anywhere(median)
+    assert max(single) <= anywhere <= min(1.0, sum(single))
+    middle = verdict_on(posterior, median.__getitem__)
     assert (middle.label, middle.leaning) == ("INCONCLUSIVE", Outcome.INCONCLUSIVE)
-    assert middle.probability_above == curve.probability_anywhere
-    low = JointDeltaCurve(posterior=posterior, deltas=[1e-3], claim=0.01)
-    high = JointDeltaCurve(posterior=posterior, deltas=DELTAS, claim=500.0)
-    for found, outcome in ((high, Outcome.PASS), (low, Outcome.FAIL)):
-        judged = verdict_on(found)
-        assert judged is not None
-        assert judged.outcome is judged.leaning is outcome
-    assert verdict_on(JointDeltaCurve(posterior=posterior, deltas=DELTAS)) is None
+    assert middle.probability_above == anywhere
+    assert verdict_on(posterior, 500.0).outcome is Outcome.PASS
+    assert verdict_on(posterior, 0.01).outcome is Outcome.FAIL
     untrusted = replace(posterior, accuracy=replace(posterior.accuracy, error=1.0))
-    rough = JointDeltaCurve(posterior=untrusted, deltas=DELTAS, claim=500.0)
-    nothing = verdict_on(rough)
-    assert nothing is not None
+    assert not JointDeltaCurve(posterior=untrusted, deltas=DELTAS).trustworthy
+    nothing = verdict_on(untrusted, 500.0)
     assert (nothing.label, nothing.leaning) == ("INCONCLUSIVE", Outcome.PASS)
     assert "did not reach its accuracy" in nothing.meaning
-    accepted = verdict_on(rough, Question(accept_untrusted=True))
-    assert accepted is not None
-    assert accepted.label == "PASS (judged)"
+    assert verdict_on(untrusted, 500.0, accept_untrusted=True).label == "PASS (judged)"
     # Thresholds are those of the question.
-    above = curve.probability_anywhere
-    limits = em.judgement.Thresholds(pass_at_most=above + 0.01, fail_at_least=1.0)
-    moved = verdict_on(curve, Question(thresholds=limits))
-    assert moved is not None
+    limits = em.judgement.Thresholds(pass_at_most=anywhere + 0.01, fail_at_least=1.0)
+    moved = verdict_on(posterior, median.__getitem__, thresholds=limits)
     assert (moved.leaning, moved.thresholds) == (Outcome.PASS, limits)
 
 
@@ -197,12 +191,12 @@ def test_extrapolation_is_marked(posterior: CurvePosterior) -> None:
     below = posterior.extrapolated_below_delta
     assert posterior.finest_rate == 1 / 40
     assert 0 < below < 1
-    many = em.estimate(gaussian_bases([1.0], 2000, 2000, seed=22), pinned(1e-3))
-    few = em.estimate(gaussian_bases([1.0], 50, 50, seed=22), pinned(1e-3))
+    many = estimate(gaussian_bases([1.0], 2000, 2000, seed=22), pinned(1e-3))
+    few = estimate(gaussian_bases([1.0], 50, 50, seed=22), pinned(1e-3))
     assert many.extrapolated_below_delta < few.extrapolated_below_delta
     curve = JointDeltaCurve(posterior=few, deltas=[1e-9, 0.3])
     assert curve.extrapolated.tolist() == [True, False]
-    assert any("no score is there" in note for note in curve.notes)
+    assert any("no score is there" in note for note in curve.notes())
     # For a Gaussian with separation mu: where its curve has slope e^epsilon at 1 / 50.
     mu = float(np.interp(few.median("epsilon"), em.families.Gaussian().epsilon(
         np.linspace(0, 4, 4001), 1e-3), np.linspace(0, 4, 4001)))  # fmt: skip
@@ -231,7 +225,7 @@ def test_bands_of_trade_off_functions(posterior: CurvePosterior) -> None:
 
 
 def test_trade_off_of_one_family_is_that_of_its_leaks() -> None:
-    only = em.estimate(SCORES, pinned(1e-3))
+    only = estimate(SCORES, pinned(1e-3))
     chances, rates = np.array([0.1, 0.5, 0.9]), np.array([0.01, 0.1, 0.5])
     epsilon = only.quantile("epsilon", 1 - chances)
     leaks = np.linspace(0, 4, 8001)
@@ -248,7 +242,7 @@ def test_trade_off_of_randomised_response_is_straight_between_corners() -> None:
     score = em.families.RandomizedResponse().sample(1.5, member, rng=rng)
     scores = em.Scores(without=[score[:1000]], with_point=[score[1000:]])
     model = replace(pinned(1e-5), families=(em.families.RandomizedResponse(),))
-    only = em.estimate(scores, model)
+    only = estimate(scores, model)
     found = only.trade_off(np.linspace(0.0, 0.1, 11), [0.5])[0]
     np.testing.assert_allclose(np.diff(found, n=2), 0.0, atol=1e-9)
     # Slope -e^epsilon at 0, epsilon the median, which is the truth up to sampling error.
@@ -274,7 +268,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_restored_posterior_answers_identically(name: str, tmp_path: Path) -> None:
-    posterior = em.estimate(SCORES, MODELS[name])
+    posterior = estimate(SCORES, MODELS[name])
     path = tmp_path / "posterior.nc"
     posterior.save(path)
     restored = em.load(path)
@@ -313,7 +307,7 @@ def test_counts_and_names_come_back(tmp_path: Path) -> None:
         trials_h1=20,
         names=["Größe 日本", 'a "b"'],
     )
-    posterior = em.estimate(counts, pinned(1e-3))
+    posterior = estimate(counts, pinned(1e-3))
     posterior.save(tmp_path / "p.nc")
     restored = em.load(tmp_path / "p.nc")
     assert isinstance(restored, CurvePosterior)
@@ -360,7 +354,7 @@ def damaged(path: Path, change: str) -> None:
 @pytest.mark.parametrize("change", ["log likelihood", "label", "missing", "model", "kind"])
 def test_damaged_files_are_refused_in_one_line(change: str, tmp_path: Path) -> None:
     path = tmp_path / "p.nc"
-    em.estimate(SCORES, pinned(1e-3)).save(path)
+    estimate(SCORES, pinned(1e-3)).save(path)
     damaged(path, change)
     with pytest.raises(em.InputError, match=r"p\.nc: ") as caught:
         em.load(path)
@@ -370,7 +364,7 @@ def test_damaged_files_are_refused_in_one_line(change: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("size", [100, 5000])
 def test_half_a_file_is_refused(size: int, tmp_path: Path) -> None:
     path = tmp_path / "p.nc"
-    em.estimate(SCORES, pinned(1e-3)).save(path)
+    estimate(SCORES, pinned(1e-3)).save(path)
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(em.InputError) as caught:
         em.load(path)
@@ -382,7 +376,7 @@ def test_half_a_file_is_refused(size: int, tmp_path: Path) -> None:
 
 def test_updating_is_estimating_from_all(posterior: CurvePosterior) -> None:
     after = posterior.update(NEW, label="second")
-    whole = em.estimate(SCORES.joined(NEW), posterior.model)
+    whole = estimate(SCORES.joined(NEW), posterior.model)
     np.testing.assert_array_equal(
         after.quantile("epsilon", CHANCES), whole.quantile("epsilon", CHANCES)
     )
@@ -407,7 +401,7 @@ def test_updating_is_estimating_from_all(posterior: CurvePosterior) -> None:
 def test_another_prior_is_estimating_with_it(posterior: CurvePosterior) -> None:
     prior = em.priors.HalfNormal(scale=2.0)
     found = posterior.with_prior(prior)
-    expected = em.estimate(SCORES, replace(posterior.model, epsilon=prior))
+    expected = estimate(SCORES, replace(posterior.model, epsilon=prior))
     # Tables of another length: twice the engine's tolerance.
     np.testing.assert_allclose(
         found.quantile("epsilon", [0.05, 0.5, 0.95]),

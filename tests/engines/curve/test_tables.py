@@ -8,6 +8,7 @@ import pytest
 import epsilometer as em
 from epsilometer.engines.curve import tables
 from epsilometer.engines.curve.tables import Accuracy, Table, evaluate, make_tables
+from epsilometer.engines.estimate import estimate
 from epsilometer.model.mixtures import Curves
 
 ACCURACY = Accuracy(1.0, 10.0, 0.01)
@@ -51,9 +52,9 @@ def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> No
     wanted = [0.05, 0.5, 0.95]
     for scores in (bases(3_000), bases(3_000, shift=0.0), bases(2_600, 100, 2_600)):
         with monkeypatch.context() as patch:
-            sampled = em.estimate(scores, em.CurveModel(delta=1e-5))
+            sampled = estimate(scores, em.CurveModel(delta=1e-5))
             patch.setattr(tables, "THINNED_FROM", 10**9)
-            whole = em.estimate(scores, em.CurveModel(delta=1e-5))
+            whole = estimate(scores, em.CurveModel(delta=1e-5))
         # The spline's error of one base; quantiles to half of the engine's tolerance.
         assert sampled.log_evidence == pytest.approx(whole.log_evidence, abs=0.01)
         found, expected = (each.quantile("epsilon", wanted) for each in (sampled, whole))

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import epsilometer as em
-from epsilometer.checks import outlook
-from epsilometer.checks.outlook import (
+from epsilometer.engines.exact.engine import estimate_exact
+from epsilometer.engines.exact.posterior import GridPosterior
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.errors import ContradictionError
+from epsilometer.judgement import outlook
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.outlook import (
     FACTORS,
     MOST_DISTINCT,
     MoreData,
@@ -21,17 +26,13 @@ from epsilometer.checks.outlook import (
     with_more_bases,
     with_more_challenges,
 )
-from epsilometer.engines.exact.engine import estimate_exact
-from epsilometer.engines.exact.posterior import GridPosterior
-from epsilometer.engines.mcmc.diagnostics import diagnose
-from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.errors import ContradictionError
-from epsilometer.judgement.judging import judge
+from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import HalfNormal
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
 
 COUNTS = AttackCounts(
@@ -49,6 +50,12 @@ PROBABILITIES = (0.06, 0.2, 0.3, 0.5, 0.8, 0.9)
 @cache
 def posterior() -> GridPosterior:
     return estimate_exact(COUNTS, MODEL)
+
+
+def verdict_of(posterior: CountPosterior, **asked: Any) -> Verdict:
+    verdict = result_of(posterior, Question(**asked)).verdict
+    assert verdict is not None
+    return verdict
 
 
 def claim_at(probability: float) -> float:
@@ -132,7 +139,7 @@ def by_hand(counts: AttackCounts, factor: int, way: str) -> AttackCounts:
 
 @cache
 def ahead(factor: int, way: str) -> GridPosterior:
-    return em.estimate(by_hand(COUNTS, factor, way), MODEL)
+    return estimate_exact(by_hand(COUNTS, factor, way), MODEL)
 
 
 def plain_loop(claim: float, thresholds: Thresholds, way: str) -> MoreData:
@@ -166,7 +173,7 @@ def test_smallest_factor_is_what_a_plain_loop_finds(
     probability: float, thresholds: Thresholds
 ) -> None:
     claim = claim_at(probability)
-    verdict = judge(posterior(), claim=claim, thresholds=thresholds)
+    verdict = verdict_of(posterior(), claim=claim, thresholds=thresholds)
     found = look_ahead(posterior(), verdict)
     assert same(found.challenges, plain_loop(claim, thresholds, "challenges"))
     assert same(found.bases, plain_loop(claim, thresholds, "bases"))
@@ -186,14 +193,14 @@ def test_the_claims_above_cover_every_answer() -> None:
 def test_claim_is_that_of_the_verdict() -> None:
     """Control: the answer for another claim fails the same comparison."""
     claim, other = claim_at(0.3), claim_at(0.8)
-    found = look_ahead(posterior(), judge(posterior(), claim=claim))
+    found = look_ahead(posterior(), verdict_of(posterior(), claim=claim))
     assert same(found.challenges, plain_loop(claim, Thresholds(), "challenges"))
     assert not same(found.challenges, plain_loop(other, Thresholds(), "challenges"))
 
 
 def test_draws_are_looked_ahead_of_by_the_exact_engine() -> None:
     sampled = draws(COUNTS)
-    verdict = judge(sampled, claim=claim_at(0.5), accept_untrusted=True)
+    verdict = verdict_of(sampled, claim=claim_at(0.5), accept_untrusted=True)
     found = look_ahead(sampled, verdict).bases
     assert found is not None
     expected = estimate_exact(with_more_bases(COUNTS, found.factor or 10), sampled.model)
