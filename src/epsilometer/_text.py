@@ -131,16 +131,31 @@ def percent(share: float) -> str:
 def digits_of(low: float, high: float) -> int:
     """Number of decimals that shows two significant digits of the interval's width."""
     width = high - low
+    if math.isinf(width):
+        return 2
     return min(max(1 - math.floor(math.log10(width)), 2), 10) if width > 0 else 4
+
+
+def number_text(value: float, digits: int) -> str:
+    """A number with some decimals; from a million on they are noise."""
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:.4g}" if abs(value) >= 1e6 else f"{value:.{digits}f}"
 
 
 def pair_text(low: float, high: float) -> str:
     """An interval with as many decimals as its width supports."""
     digits = digits_of(low, high)
-    return f"{low:.{digits}f} to {high:.{digits}f}"
+    return f"{number_text(low, digits)} to {number_text(high, digits)}"
 
 
 def estimate_text(median: float, low: float, high: float) -> str:
-    """A median with its interval for a table column, with at most four decimals."""
+    """A median with its interval, with at most four decimals."""
     digits = min(digits_of(low, high), 4)
-    return f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    low_text, high_text = number_text(low, digits), number_text(high, digits)
+    return f"{number_text(median, digits)} ({low_text} to {high_text})"
+
+
+def capital(text: str) -> str:
+    """Text with a capital first letter."""
+    return f"{text[:1].upper()}{text[1:]}"

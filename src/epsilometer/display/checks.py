@@ -13,7 +13,7 @@ from epsilometer.checks.influence import Influence
 from epsilometer.checks.predictive import PredictiveCheck
 from epsilometer.checks.roc_curves import RocCheck
 from epsilometer.display.view import View
-from epsilometer.report.figures import checks, profile_bases
+from epsilometer.report.figures import bases, checks
 from epsilometer.report.figures.marks import Sheet
 from epsilometer.report.text.model_table import comparison_data
 
@@ -26,8 +26,8 @@ LEVEL = 0.9
 def _roc_line(found: RocCheck) -> str:
     odd = found.surprising
     said = "fits" if not odd else f"{len(odd)} surprising: {odd[0]}"
-    bases = counted(len(found.names), "base")
-    return f"{said}; {bases}, {found.replications:,} simulated audits"
+    size = counted(len(found.names), "base")
+    return f"{said}; {size}, {found.replications:,} simulated audits"
 
 
 def _roc_table(found: RocCheck) -> Table:
@@ -42,7 +42,7 @@ def _roc_table(found: RocCheck) -> Table:
 
 def _roc_sheet(found: RocCheck) -> Sheet:
     order = np.argsort(-found.observed[:, 0], kind="stable")
-    plots = profile_bases.predicted_plots(found, order, base="base")
+    plots = bases.predicted_plots(found, order, base="base")
     title = "ROC curves: observed (dots) and predicted (bars)"
     return Sheet(title, plots, (11.0, 3.9), columns=len(plots))
 

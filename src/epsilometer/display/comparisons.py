@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from epsilometer._table import Cell, Table
 from epsilometer._text import counted
+from epsilometer.comparison.estimators import Comparison
 from epsilometer.display.view import View
 from epsilometer.report.figures.comparison import comparison_sheet
-from epsilometer.comparison.estimators import Comparison
 
 
 def _line(found: Comparison) -> str:

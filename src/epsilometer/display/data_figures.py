@@ -13,8 +13,8 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.report.figures import style
+from epsilometer.report.figures.bases import drawn_roc
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
-from epsilometer.report.figures.profile_bases import drawn_roc
 from epsilometer.report.text.attack_comparison import roc_of
 
 if TYPE_CHECKING:

@@ -12,94 +12,75 @@ from epsilometer._text import counted, pair_text, percent, shortened
 from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.display.view import View
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.units import units_of
-from epsilometer.judgement.verdict import Thresholds
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.updating import LEVEL, Batch
-from epsilometer.report.figures import checks, posterior, profile, profile_bases, region, style
+from epsilometer.report.figures import bases, checks, curve, posterior, region, style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Sheet
-from epsilometer.report.text.profile_summary import LABELS as PROFILE_LABELS
-from epsilometer.report.text.summary import LABELS, answers_data
-
-NOT_CONVERGED = "Do not quote this: the engine did not reach its tolerance, or did not converge."
+from epsilometer.report.text.rows import labels_of
+from epsilometer.report.text.values import parameter_values
 
 
-def epsilon_words(found: CountPosterior | CurvePosterior) -> str:
+def epsilon_words(found: CountPosterior | CurvePosterior, level: float = LEVEL) -> str:
     """The median of epsilon with its interval."""
     median = found.median("epsilon")
     if "epsilon" not in found.parameters:
         return f"epsilon = {median:g} (fixed)"
-    low, high = found.credible_interval("epsilon", LEVEL)
-    return f"epsilon {median:.2f}, {percent(LEVEL)} interval {pair_text(low, high)}"
+    low, high = found.credible_interval("epsilon", level)
+    return f"epsilon {median:.2f}, {percent(level)} interval {pair_text(low, high)}"
 
 
-def _answers(
-    found: CountPosterior | CurvePosterior, labels: dict[str, str], names: list[str], level: float
-) -> Table:
+def _line(shown: CountPosterior | CurvePosterior) -> str:
+    if isinstance(shown, CurvePosterior):
+        size = units_of(shown.scores).bases(len(shown.scores))
+    else:
+        size = counted(len(shown.counts), "challenge base")
+    doubts = [] if shown.accurate else ["NOT CONVERGED"]
+    doubts += ["FLAWED DATA"] if shown.data.flaws else []
+    where = f"at delta = {shown.model.delta:g}"
+    return "; ".join([f"{epsilon_words(shown)}, {where}", size, *doubts])
+
+
+def _table(shown: CountPosterior | CurvePosterior, level: float = LEVEL) -> Table:
+    labels = labels_of(result_of(shown))
     rows: list[tuple[Cell, ...]] = []
-    for name, known in answers_data(found, names, level).items():
-        low, high = known["interval"]
-        rows.append((labels[name], known["median"], low, high, known["mean"]))
+    for name, values in parameter_values(shown, labels, level).items():
+        low, high = values["interval"]
+        rows.append((labels[name], values["median"], low, high, values["mean"]))
     ends = [percent(0.5 - level / 2), percent(0.5 + level / 2)]
-    notes = [f"delta = {found.model.delta:g}; {found.engine_description}."]
-    if not found.trustworthy:
-        notes.insert(0, NOT_CONVERGED)
-    return Table(columns=("", "median", *ends, "mean"), rows=rows, notes=notes)
+    notes = [f"delta = {shown.model.delta:g}; {shown.engine_description}."]
+    return Table(columns=("", "median", *ends, "mean"), rows=rows, notes=[*shown.warnings, *notes])
 
 
-# --- the whole trade-off curve ----------------------------------------------------------------
+def _of_result(chart: Callable[[CurveResult], Chart]) -> Callable[[CurvePosterior], Chart]:
+    def draw(posterior: CurvePosterior) -> Chart:
+        result = result_of(posterior)
+        assert isinstance(result, CurveResult)
+        return chart(result)
+
+    return draw
 
 
-def _profile_line(found: CurvePosterior) -> str:
-    bases = units_of(found.scores).bases(len(found.scores))
-    doubtful = "" if found.trustworthy else "; NOT ACCURATE"
-    return f"{epsilon_words(found)}, at delta = {found.model.delta:g}; {bases}{doubtful}"
-
-
-def _profile_table(found: CurvePosterior, level: float = LEVEL) -> Table:
-    shown = units_of(found.scores).shown
-    labels = {name: label or shown for name, label in PROFILE_LABELS.items()}
-    return _answers(found, labels, list(PROFILE_LABELS), level)
-
-
-def _of_result(chart: Callable[[ProfileResult], Chart]) -> Callable[[CurvePosterior], Chart]:
-    return lambda found: chart(ProfileResult(posterior=found))
-
-
-WHOLE_CURVE = View(
-    line=_profile_line,
-    table=_profile_table,
+CURVE = View(
+    line=_line,
+    table=_table,
     figures={
-        "exceedance": _of_result(profile.exceedance),
-        "roc": _of_result(profile_bases.roc_chart),
-        "leaks": _of_result(profile_bases.leaks_chart),
-        "families": _of_result(lambda result: profile.families_chart(result, {})),
-        "delta-curve": _of_result(profile.profile_delta_chart),
+        "exceedance": _of_result(curve.exceedance),
+        "roc": _of_result(bases.roc_chart),
+        "leaks": _of_result(bases.leaks_chart),
+        "families": _of_result(partial(curve.families_chart, misfits={})),
+        "delta-curve": _of_result(curve.over_delta),
     },
 )
 
-
-# --- the published model ----------------------------------------------------------------------
-
-
-def _published_line(found: CountPosterior) -> str:
-    bases = counted(len(found.counts), "challenge base")
-    doubtful = "" if found.trustworthy else "; NOT CONVERGED"
-    return f"{epsilon_words(found)}, at delta = {found.model.delta:g}; {bases}{doubtful}"
-
-
-def _published_table(found: CountPosterior, level: float = LEVEL) -> Table:
-    wanted = {"epsilon", "strength", *found.parameters}
-    return _answers(found, LABELS, [name for name in LABELS if name in wanted], level)
-
-
-PUBLISHED = View(
-    line=_published_line,
-    table=_published_table,
+COUNT = View(
+    line=_line,
+    table=_table,
     figures={
-        "exceedance": partial(posterior.exceedance_chart, verdict=None, thresholds=Thresholds()),
+        "exceedance": posterior.exceedance_chart,
         "marginals": partial(posterior.marginals_chart, level=LEVEL),
         "joint": posterior.joint_chart,
         "region": partial(region.region_chart, level=LEVEL),

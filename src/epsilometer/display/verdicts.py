@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from epsilometer._table import Cell, Table
-from epsilometer._text import probability_text
+from epsilometer._text import capital, probability_text
 from epsilometer.display.view import View
-from epsilometer.judgement.claimed_curve import CurveVerdict
-from epsilometer.judgement.verdict import Verdict
+from epsilometer.judgement.verdict import Outcome, Verdict
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
-from epsilometer.report.text.verdict_words import e_value_text
+from epsilometer.report.text.sentences import claim_words, e_value_text
 
 if TYPE_CHECKING:
     from epsilometer.calibration.selftest import SelfTest
@@ -29,82 +26,69 @@ def _facts(rows: list[tuple[str, Cell]], notes: tuple[str, ...] = ()) -> Table:
 # --- one claim --------------------------------------------------------------------------------
 
 
-def _verdict_line(found: Verdict) -> str:
-    above = probability_text(found.probability_above)
-    return f"{found.label}: epsilon exceeds {found.claim:g} with probability {above}"
-
-
-def _verdict_table(found: Verdict) -> Table:
-    return _facts(
-        [
-            ("verdict", found.label),
-            ("claimed epsilon", found.claim),
-            ("P(epsilon > claim)", probability_text(found.probability_above)),
-            ("before the data", probability_text(found.prior_probability_above)),
-            ("PASS at most", found.thresholds.pass_at_most),
-            ("FAIL at least", found.thresholds.fail_at_least),
-        ],
-        tuple(f"{reason[:1].upper()}{reason[1:]}." for reason in found.reasons),
+def _verdict_line(verdict: Verdict) -> str:
+    if verdict.outcome is Outcome.NO_PROMISE:
+        return f"{verdict.label}: {verdict.meaning}"
+    above = probability_text(verdict.probability_above)
+    where = (
+        "" if len(verdict.by_delta) < 2 else f" at one or more of {len(verdict.by_delta)} deltas"
+    )
+    return (
+        f"{verdict.label}: epsilon exceeds {claim_words(verdict)}{where} with probability {above}"
     )
 
 
-def _verdict_sheet(found: Verdict) -> Sheet:
-    low, high = found.thresholds.pass_at_most, found.thresholds.fail_at_least
+def _verdict_table(verdict: Verdict) -> Table:
+    rows: list[tuple[str, Cell]] = [("verdict", verdict.label)]
+    if verdict.outcome is not Outcome.NO_PROMISE:
+        rows += [
+            ("claimed epsilon", claim_words(verdict)),
+            ("P(epsilon > claim)", probability_text(verdict.probability_above)),
+            ("before the data", probability_text(verdict.prior_probability_above)),
+        ]
+    if len(verdict.by_delta) > 1:
+        rows += [
+            (
+                f"P(epsilon > {row.claim:g}) at {row.delta:.3g}",
+                probability_text(row.probability_above),
+            )
+            for row in verdict.by_delta
+        ]
+    rows += [
+        ("PASS at most", verdict.thresholds.pass_at_most),
+        ("FAIL at least", verdict.thresholds.fail_at_least),
+    ]
+    return _facts(rows, tuple(f"{capital(reason)}." for reason in verdict.reasons))
+
+
+def _verdict_sheet(verdict: Verdict) -> Sheet:
+    low, high = verdict.thresholds.pass_at_most, verdict.thresholds.fail_at_least
     marks: list[Mark] = [
         ReferenceLine(x=low, colour="green", dash="dash"),
         ReferenceLine(x=high, colour="orange", dash="dash"),
-        Points(
-            [found.prior_probability_above], [1], "grey", "before the data", hollow=True, size=8
-        ),
-        Points([found.probability_above], [0], "blue", "after the data", size=8),
     ]
-    across = Axis(f"probability that epsilon exceeds {found.claim:g}", (-0.02, 1.02))
-    up = Axis("", (1.6, -0.6), names=["after the data", "before the data"])
+    names, claimed = (
+        ["after the data", "before the data"],
+        verdict.outcome is not Outcome.NO_PROMISE,
+    )
+    if claimed:
+        prior, above = verdict.prior_probability_above, verdict.probability_above
+        marks += [
+            Points([prior], [1], "grey", "before the data", hollow=True, size=8),
+            Points([above], [0], "blue", "after the data", size=8),
+        ]
+    for place, row in enumerate(verdict.by_delta if len(verdict.by_delta) > 1 else (), start=2):
+        names.append(f"at delta = {row.delta:.3g}")
+        marks.append(Points([row.probability_above], [place], "blue", hollow=True, size=7))
+    what = claim_words(verdict) if claimed else "a claim"
+    across = Axis(f"probability that epsilon exceeds {what}", (-0.02, 1.02))
+    up = Axis("", (len(names) - 0.4, -0.6), names=names)
     plot = Plot(across, up, marks, legend=False)
-    return Sheet(f"{found.label} (dashed: PASS below, FAIL above)", [plot], (6.0, 1.9))
+    size = (6.0, 1.3 + 0.3 * len(names))
+    return Sheet(f"{verdict.label} (dashed: PASS below, FAIL above)", [plot], size)
 
 
 VERDICT = View(line=_verdict_line, table=_verdict_table, figures={"probability": _verdict_sheet})
-
-
-# --- claims over delta ------------------------------------------------------------------------
-
-
-def _curve_line(found: CurveVerdict) -> str:
-    claimed = sum(each is not None for each in found.verdicts)
-    return f"{found.label} over {claimed} of {len(found.verdicts)} deltas"
-
-
-def _curve_table(found: CurveVerdict) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for delta, verdict in zip(found.deltas.tolist(), found.verdicts, strict=True):
-        if verdict is None:
-            rows.append((f"{delta:.3g}", None, None, "no claim"))
-        else:
-            above = probability_text(verdict.probability_above)
-            rows.append((f"{delta:.3g}", verdict.claim, above, verdict.label))
-    columns = ("delta", "claim", "P(epsilon > claim)", "verdict")
-    return Table(columns=columns, rows=rows, notes=[found.sentence])
-
-
-def _curve_sheet(found: CurveVerdict) -> Sheet:
-    deltas, judged = found.deltas, [each is not None for each in found.verdicts]
-    positive = deltas[deltas > 0]
-    # 0 has no place on a logarithmic axis and stands left of the smallest other.
-    places = np.where(deltas > 0, deltas, 0.1 * float(positive[0]) if len(positive) else 1e-9)
-    above = [each.probability_above for each in found.verdicts if each is not None]
-    limits = next(each.thresholds for each in found.verdicts if each is not None)
-    marks: list[Mark] = [
-        ReferenceLine(y=limits.pass_at_most, colour="green", dash="dash"),
-        ReferenceLine(y=limits.fail_at_least, colour="orange", dash="dash"),
-        Line(places[judged], above, "blue", marker="circle"),
-    ]
-    across = Axis("delta", logarithmic=True, powers=True)
-    plot = Plot(across, Axis("P(epsilon > claim)", (-0.03, 1.03)), marks, legend=False)
-    return Sheet(f"{found.label} (dashed: PASS below, FAIL above)", [plot], (6.0, 3.2))
-
-
-CURVE = View(line=_curve_line, table=_curve_table, figures={"probability": _curve_sheet})
 
 
 # --- proofs -----------------------------------------------------------------------------------

@@ -47,12 +47,17 @@ class View:
     small_table: Callable[[Any], Table] | None = None
     drawn: bool = True
 
+    def figures_for(self, shown: Any) -> Mapping[str, Callable[[Any], Sheet]]:
+        """What ``plot()`` can draw of one object."""
+        del shown
+        return self.figures
+
     def html(self, shown: Any) -> str:
         """A heading, a table and the main figure."""
         heading = f"<b>{escaped(type(shown).__name__)}</b>: {escaped(self.line(shown))}"
         parts = [f'<div style="margin:4px 0">{heading}</div>']
         parts.append((self.small_table or self.table)(shown)._repr_html_())
-        if self.figures and self.drawn:
+        if self.figures_for(shown) and self.drawn:
             parts.append(image(self.draw(shown, None, None), alt=self.line(shown)))
         return f'<div class="epsilometer">{"".join(parts)}</div>'
 
@@ -60,11 +65,12 @@ class View:
         """One of the figures, new or into axes."""
         from epsilometer.report.figures import render_print
 
-        name = next(iter(self.figures)) if which is None else which
-        if name not in self.figures:
-            known = ", ".join(self.figures)
+        figures = self.figures_for(shown)
+        name = next(iter(figures)) if which is None else which
+        if name not in figures:
+            known = ", ".join(figures)
             raise InputError(f"expected one of the figures {known}, got {which!r}.")
-        sheet = self.figures[name](shown)
+        sheet = figures[name](shown)
         if ax is None:
             return render_print.draw(sheet)
         if len(sheet.plots) > 1:
@@ -87,7 +93,7 @@ def lazily(module: str, name: str) -> Callable[[Any], Sheet]:
 
 def figures_of(shown: Displayed) -> tuple[str, ...]:
     """The names of the figures that ``plot`` can draw."""
-    return tuple(view_of(shown).figures)
+    return tuple(view_of(shown).figures_for(shown))
 
 
 def image(figure: Figure, *, alt: str) -> str:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from epsilometer._arrays import Say
 from epsilometer._display import Plotted, view_of
@@ -37,6 +37,9 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import Proof, prove, refuted_together
+
+if TYPE_CHECKING:
+    from epsilometer.judgement.what_if import WhatIf
 
 NEARLY_ALL = 0.995
 """A probability that two digits would round to 1."""
@@ -232,7 +235,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
         return bool(self.posterior.accurate and (over is None or over.trustworthy))
 
     @property
-    def _untrusted(self) -> str | None:
+    def untrusted(self) -> str | None:
         """Why the posterior cannot be judged, if so."""
         if self.flaws:
             return _clause(self.flaws[0])
@@ -313,7 +316,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
         """The verdict on the claim, at all deltas together; None without a claim."""
         asked = self.question
         if isinstance(asked.claim, NoPromise):
-            trusted = self._untrusted is None
+            trusted = self.untrusted is None
             return no_promise(asked.claim.reason, asked.thresholds, trusted=trusted)
         claim = self.claim
         if claim is None:
@@ -328,7 +331,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
             objections=self._objections,
             caveats=lambda: self._caveats(claim),
             thresholds=asked.thresholds,
-            untrusted=self._untrusted,
+            untrusted=self.untrusted,
             by_delta=tuple(JudgedDelta(delta, epsilon, above) for (delta, epsilon), above in rows),
         )
 
@@ -374,6 +377,14 @@ class Result(Plotted, ABC, view="results.RESULT"):
             warnings.append(self.contradiction)
         warnings += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
         return tuple(dict.fromkeys([*warnings, *self.model_warnings]))
+
+    @cached_property
+    def what_if(self) -> WhatIf:
+        """What the page's sliders need to recompute this result; it is slow, and only the page's."""
+        from epsilometer.judgement.what_if import what_if
+
+        self._tell("what if")
+        return what_if(self)  # type: ignore[arg-type]  # a result is of one of the two kinds
 
     # --- views --------------------------------------------------------------------------------
 

@@ -10,22 +10,17 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.checks.outlook import is_quick
 from epsilometer.checks.sensitivity import prior_sensitivity
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.judgement.curve_result import ProfileResult
 from epsilometer.judgement.objections import CONTRADICTED, REFUTED_POSTERIOR, valid_bounds
-from epsilometer.judgement.result import JudgedResult, Result
+from epsilometer.judgement.outlook import is_quick
 from epsilometer.judgement.verdict import Outcome
-from epsilometer.model.priors import Prior
-from epsilometer.proofs.proof import claim_test_of
-from epsilometer.proofs.refuting import refuted_up_to
-from epsilometer.report.page.what_if_measures import (
+from epsilometer.judgement.what_if_measures import (
     Measure,
     finite_deltas,
     map_of_curves,
@@ -34,12 +29,20 @@ from epsilometer.report.page.what_if_measures import (
     measures_over_deltas,
     share_beyond,
 )
+from epsilometer.model.priors import Prior
+from epsilometer.proofs.proof import claim_test_of
+from epsilometer.proofs.refuting import refuted_up_to
+
+if TYPE_CHECKING:
+    from epsilometer.judgement.count_result import CountResult
+    from epsilometer.judgement.curve_result import CurveResult
+    from epsilometer.judgement.result import Result
 
 DELTAS = tuple(digit * 10.0**power for power in range(-8, -1) for digit in (1, 2, 5)) + (0.1,)
-"""Deltas that the slider offers for the whole-curve model, besides the result's own."""
+"""Deltas that the slider offers for the curve model, besides the result's own."""
 
 FEW_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""The same for the published model, which has another posterior at each."""
+"""The same for the count model, which has another posterior at each."""
 
 FACTORS = (0.25, 4.0)
 """How far the slider rescales the prior; the check of the prior halves and doubles that again."""
@@ -87,7 +90,7 @@ class _Grid(NamedTuple):
     note: str = ""
 
 
-def what_if(result: Result | ProfileResult) -> WhatIf:
+def what_if(result: CountResult | CurveResult) -> WhatIf:
     """The data of the sliders for a result."""
     prior = result.model.epsilon
     if prior.fixed_value is not None:
@@ -95,9 +98,9 @@ def what_if(result: Result | ProfileResult) -> WhatIf:
     compiled = prior.compiled
     if compiled is None or compiled[0] not in PRIOR_KINDS:
         return WhatIf(None, CUSTOM)
-    if isinstance(result, Result) and result.posterior.chains is not None:
+    if result.kind == "count" and result.posterior.chains is not None:
         return WhatIf(None, CHAINS)
-    grid = _curve_grid(result) if isinstance(result, ProfileResult) else _count_grid(result)
+    grid = _curve_grid(result) if result.kind == "curve" else _count_grid(result)
     kind, *numbers = compiled
     scale = fields(prior)[0].name  # type: ignore[arg-type]  # every compiled prior is a dataclass
     return WhatIf(
@@ -122,8 +125,8 @@ def what_if(result: Result | ProfileResult) -> WhatIf:
     )
 
 
-def _curve_grid(result: ProfileResult) -> _Grid:
-    """Of the whole-curve model: one measure, and epsilon read off it at any delta."""
+def _curve_grid(result: CurveResult) -> _Grid:
+    """Of the curve model: one measure, and epsilon read off it at any delta."""
     posterior = result.posterior
     solutions = [posterior.solution, *(other.solution for other in result.other_priors)]
     with suppress(ContradictionError):
@@ -135,7 +138,7 @@ def _curve_grid(result: ProfileResult) -> _Grid:
         for number in range(len(curves))
     ]
     spans = [(min(low for low, _ in each), max(high for _, high in each)) for each in ends]
-    extra = [] if result.over_delta is None else result.over_delta.grid.tolist()
+    extra = result.question.deltas
     wanted = np.array(sorted({*DELTAS, *extra, posterior.model.delta}))
     largest = max(high for _, high in spans)
     deltas = finite_deltas(curves, largest, wanted).tolist()
@@ -157,8 +160,8 @@ def _curve_grid(result: ProfileResult) -> _Grid:
     return _Grid(deltas, [measure], maps, (FACTORS[0], widest), note)
 
 
-def _count_grid(result: Result) -> _Grid:
-    """Of the published model: a measure for each delta, as each has its own posterior."""
+def _count_grid(result: CountResult) -> _Grid:
+    """Of the count model: a measure for each delta, as each has its own posterior."""
     posterior, model = result.posterior, result.model
     quick = is_quick(result.counts, model) and not model.scatters(result.counts)
     known: list[tuple[Prior, Any]] = [(model.epsilon, posterior.marginal("epsilon"))]
@@ -176,7 +179,7 @@ def _count_grid(result: Result) -> _Grid:
     priors.insert(1, model.epsilon)
     own = measure_of_densities(known)
     factors = FACTORS if len(priors) == 3 else (0.5, 2.0)
-    offered = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
+    offered = FEW_DELTAS if result.over_delta is None else result.question.deltas
     others = sorted({*offered} - {model.delta}) if model.likelihood.bounded else []
     measures = measures_over_deltas(posterior, priors, others) if others else []
     pairs = sorted(
@@ -191,13 +194,13 @@ def _count_grid(result: Result) -> _Grid:
 # --- the verdict ----------------------------------------------------------------------------------
 
 
-def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, Any]:
+def _judging(result: CountResult | CurveResult, deltas: list[float]) -> dict[str, Any]:
     """What the verdict rests on besides the posterior, and the verdict that was found."""
     verdict, question, posterior = result.verdict, result.question, result.posterior
     caveat = next(iter(result.caveats_at(math.inf)), None)
     low, high = posterior.credible_interval("epsilon", question.level)
-    own = {
-        "claim": question.claim,
+    original = {
+        "claim": result.claims.get(result.delta),
         "low": low,
         "median": posterior.median("epsilon"),
         "high": high,
@@ -205,17 +208,17 @@ def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, A
         "reasons": [] if verdict is None else list(verdict.reasons),
     }
     shown: float | None = None
-    if isinstance(result, ProfileResult):
+    if result.kind == "curve":
         shown = 2 * posterior.credible_interval("shown", question.level)[1]
     proven, bounds = bounds_over(result, deltas)
     return {
-        "original": {key: _number(value) for key, value in own.items()},
+        "original": {key: _number(value) for key, value in original.items()},
         "level": question.level,
         "thresholds": {
             "pass": question.thresholds.pass_at_most,
             "fail": question.thresholds.fail_at_least,
         },
-        "trusted": bool(posterior.trustworthy or question.accept_untrusted),
+        "untrusted": result.untrusted,
         "against": {
             str(leaning): list(result.constant_objections(leaning))
             for leaning in (Outcome.PASS, Outcome.FAIL)
@@ -238,7 +241,7 @@ def _number(value: Any) -> Any:
 
 
 def bounds_over(
-    result: JudgedResult, deltas: list[float]
+    result: Result, deltas: list[float]
 ) -> tuple[list[float] | None, list[dict[str, Any]]]:
     """The proven epsilon at each delta, and other valid bounds; never more than they are."""
     data, own = result.proven_from, deltas.index(result.posterior.model.delta)

@@ -2,7 +2,7 @@
 
 A *measure* lists components.  A component has an even axis of log leak, smallest first, and for each
 cell of it the log weight that, times the prior density of epsilon, is the posterior probability.  A
-*map* gives epsilon as a function of log leak at each delta.  For the published model the leak is epsilon
+*map* gives epsilon as a function of log leak at each delta.  For the count model the leak is epsilon
 itself.
 """
 
@@ -38,7 +38,7 @@ KNOTS = (10, 16, 24, 36, 54, 80, 120)
 """Knots of a map: the first number that suffices is used."""
 
 WIDEST_CELL, CELLS_PER_DEVIATION, SMALLEST = 0.04, 5.0, 1e-6
-"""Cells of log epsilon for the published model: their width, and the smallest epsilon relative to the
+"""Cells of log epsilon for the count model: their width, and the smallest epsilon relative to the
 largest."""
 
 OVERLAP = 1e-3
@@ -95,7 +95,7 @@ def packed(values: FloatArray) -> str:
     return base64.b64encode(np.asarray(values, dtype="<f4").tobytes()).decode()
 
 
-# --- the whole-curve model ------------------------------------------------------------------------
+# --- the curve model ------------------------------------------------------------------------
 
 
 def measure_of_curves(
@@ -222,7 +222,7 @@ def finite_deltas(curves: Sequence[Curves], largest: float, deltas: FloatArray) 
     )
 
 
-# --- the published model --------------------------------------------------------------------------
+# --- the count model --------------------------------------------------------------------------
 
 
 def measure_of_densities(found: Sequence[tuple[Prior, PanelDensity]]) -> Measure:

@@ -5,56 +5,69 @@ Register the views of a new kind of result here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from epsilometer.report.text import profile_summary, summary
-from epsilometer.judgement.curve_result import ProfileResult
 from epsilometer.judgement.result import Result
-from epsilometer.report.figures import chains
-from epsilometer.report.figures import profile as profile_figures
-from epsilometer.report.figures import published as published_figures
-from epsilometer.report.figures.answer import answer_chart
+from epsilometer.report.figures import count as count_figures
+from epsilometer.report.figures import curve as curve_figures
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.page import published, whole_curve
+from epsilometer.report.page import count as count_page
+from epsilometer.report.page import curve as curve_page
+from epsilometer.report.text.summary import result_text
+from epsilometer.report.text.values import result_values
 
-AnyResult = Result | ProfileResult
+Charts = Mapping[str, Callable[[Any], Chart | None]]
+"""Figures by name; a figure that does not apply to a result is None."""
+
+
+class Text(Protocol):
+    """A result as text: one screen of it, or with all details."""
+
+    def __call__(self, result: Result, *, details: bool = False) -> str: ...
 
 
 class Views(NamedTuple):
     """The views of one kind of result."""
 
-    text: Callable[[Any], str]
-    data: Callable[[Any], dict[str, Any]]
-    charts: Callable[[Any], list[Chart]]
-    folder_charts: Callable[[Any], list[Chart]]
-    page: Callable[[Any, Sequence[Chart] | None], str]
+    text: Text
+    data: Callable[[Result], dict[str, Any]]
+    figures: Charts
+    folder_figures: Charts
+    page: Callable[[Any, Sequence[Chart]], str]
+
+    def charts(self, result: Result) -> list[Chart]:
+        """Every figure that applies, in the order of the page."""
+        return _drawn(self.figures, result)
+
+    def folder_charts(self, result: Result) -> list[Chart]:
+        """The figures of a result folder, which need nothing but the posterior."""
+        return _drawn(self.folder_figures, result)
 
 
-def _posterior_charts(result: Result) -> list[Chart]:
-    made = [answer_chart(result)] if "epsilon" in result.posterior.parameters else []
-    made += published_figures.posterior_charts(result.posterior, level=result.level)
-    return made + chains.chain_charts(result.posterior)
+def _drawn(figures: Charts, result: Result) -> list[Chart]:
+    return [chart for chart in (make(result) for make in figures.values()) if chart is not None]
 
 
-VIEWS: dict[type, Views] = {
-    Result: Views(
-        summary.result_text,
-        summary.result_data,
-        published_figures.charts,
-        _posterior_charts,
-        published.render,
+VIEWS: dict[str, Views] = {
+    "count": Views(
+        result_text,
+        result_values,
+        count_figures.COUNT_CHARTS,
+        {name: count_figures.COUNT_CHARTS[name] for name in count_figures.OF_THE_POSTERIOR},
+        count_page.render,
     ),
-    ProfileResult: Views(
-        profile_summary.profile_text,
-        profile_summary.profile_data,
-        profile_figures.profile_charts,
-        profile_figures.folder_charts,
-        whole_curve.render_profile,
+    "curve": Views(
+        result_text,
+        result_values,
+        curve_figures.CURVE_CHARTS,
+        curve_figures.OF_THE_POSTERIOR,
+        curve_page.render,
     ),
 }
+"""The views by the kind of the result."""
 
 
-def views_of(result: AnyResult) -> Views:
+def views_of(result: Result) -> Views:
     """The views of a result."""
-    return VIEWS[type(result)]
+    return VIEWS[result.kind]

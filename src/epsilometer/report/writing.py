@@ -1,94 +1,111 @@
-"""Write reports to files: the HTML page of a posterior, and figures for print."""
+"""Write a result to files: the folder of a result, the HTML page, and figures for print."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from epsilometer import _files
-from epsilometer.engines.curve.over_delta import JointDeltaCurve
-from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.engines.exact.over_delta import DeltaCurve
-from epsilometer.judgement.claimed_curve import Claim, JudgedCurve
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.result import Origin, Question, Result
-from epsilometer.judgement.verdict import Thresholds, Verdict
-from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.inputs.recorded import (
+    COUNT_POSTERIOR,
+    LEAKS,
+    OLD_COUNT_POSTERIOR,
+    POSTERIOR,
+    SUMMARY,
+)
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.result import Result
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.views import AnyResult, views_of
+from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.text.over_delta import OverDelta, csv_over_delta, values_over_delta
+from epsilometer.report.text.values import leaks_csv, verdict_values
+from epsilometer.report.views import VIEWS, views_of
+
+CURVE_FILES = ("curve.csv", "curve.json", "curve.png")
+"""Epsilon over several deltas."""
 
 
-def write_report(
-    posterior: CountPosterior | CurvePosterior,
-    path: str | PathLike[str],
-    *,
-    claim: float | None = None,
-    level: float = 0.9,
-    thresholds: Thresholds | None = None,
-    origin: Origin | None = None,
-    curve: DeltaCurve | JointDeltaCurve | None = None,
-    claimed_curve: Claim | None = None,
-    on_message: Callable[[str], None] | None = None,
-) -> Verdict | None:
-    """Write a report on a posterior as one HTML file, and return its verdict.
-
-    Parameters
-    ----------
-    path
-        File to write; an existing file is replaced.
-    claim
-        Claimed epsilon; without one the page has no verdict.
-    level
-        Probability of the credible intervals.
-    thresholds
-        Probabilities at which the verdict is PASS or FAIL.
-    origin
-        Origin of the counts: plan, attack, error curves.
-    curve
-        Epsilon over delta, shown as a section: from :func:`epsilometer.estimate_curve`, or a
-        :class:`epsilometer.JointDeltaCurve` of a posterior of the whole-curve model.
-    claimed_curve
-        Claim at each delta of the curve, as in :func:`epsilometer.judge_curve`.  Default: ``claim`` at
-        every delta.
-    on_message
-        Called with a line of text during the computation, for a progress display.
-    """
-    asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
-    context: dict[str, Any] = {
-        "question": asked,
-        "origin": origin or Origin(),
-        "report": on_message,
-    }
-    over = claim if claimed_curve is None else claimed_curve
-    result: AnyResult
-    own: Any = posterior
-    asked_over: Any = curve
-    judging: dict[str, Any] = {"level": level, "claim": over}
-    if hasattr(own, "scores"):
-        if asked_over is not None:
-            asked_over = replace(asked_over, **judging)
-        result = ProfileResult(posterior=own, over_delta=asked_over, **context)
-    else:
-        if asked_over is not None:
-            asked_over = JudgedCurve.of(asked_over, thresholds=thresholds, **judging)
-        result = Result(posterior=own, over_delta=asked_over, **context)
-    write_page(result, Path(path))
-    return result.verdict
+def suffix_of(variant: str) -> str:
+    """What tells the folder and the page of a variant apart."""
+    return f"variant-{variant}"
 
 
-def write_page(result: AnyResult, path: Path, shown: Sequence[Chart] | None = None) -> None:
-    """Write the page atomically."""
-    _files.write_text(path, views_of(result).page(result, shown))
+def write_result(result: Result, folder: Path) -> None:
+    """Write posterior, summary, figures and tables; several variants into a folder each."""
+    if result.variants:
+        for name, variant in result.variants.items():
+            write_result(variant, folder / suffix_of(name))
+        return
+    views = views_of(result)
+    folder.mkdir(parents=True, exist_ok=True)
+    earlier = (folder / POSTERIOR).exists()
+    result.posterior.save(folder / POSTERIOR)
+    charts = views.folder_charts(result)
+    if earlier:
+        _remove_earlier(folder, charts)
+    write_files(folder, figures={f"{chart.name}.png": chart for chart in charts})
+    texts = {SUMMARY: json_text(views.data(result))}
+    if isinstance(result, CurveResult):
+        texts[LEAKS] = leaks_csv(result)
+        if result.beside is not None:
+            result.beside.posterior.save(folder / COUNT_POSTERIOR)
+    write_files(folder, texts)
+    if result.over_delta is not None:
+        _write_over_delta(result, folder)
+    for name, table in result.origin.tables.items():
+        table.write(folder / name)
 
 
-def write_figures(shown: Sequence[Chart], folder: Path) -> None:
+def _remove_earlier(folder: Path, charts: Sequence[Chart]) -> None:
+    """Remove files of an earlier estimate, which would contradict this one."""
+    names = {f"{name}.png" for views in VIEWS.values() for name in views.figures}
+    names -= {f"{chart.name}.png" for chart in charts}
+    for name in (*names, *CURVE_FILES, LEAKS, COUNT_POSTERIOR, OLD_COUNT_POSTERIOR):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _write_over_delta(result: Result, folder: Path) -> None:
+    over = OverDelta(curve=result.over_delta, level=result.level, verdict=result.verdict)
+    values = values_over_delta(over)
+    if result.verdict is not None:
+        values["verdict"] = verdict_values(result.verdict)
+    rows, data, image = CURVE_FILES
+    texts = {rows: csv_over_delta(over), data: json_text(values)}
+    write_files(folder, texts, {image: delta_curve_chart(over)})
+
+
+def write_files(
+    folder: Path, texts: Mapping[str, str] | None = None, figures: Mapping[str, Chart] | None = None
+) -> None:
+    """Write texts and figures into a folder, each file whole or not at all."""
+    for name, text in (texts or {}).items():
+        _files.write_text(folder / name, text)
+    for name, chart in (figures or {}).items():
+        _files.replace(folder / name, partial(save_figure, chart.draw()))
+
+
+def json_text(values: dict[str, Any]) -> str:
+    """Values as indented JSON."""
+    return json.dumps(values, indent=2, allow_nan=False) + "\n"
+
+
+def write_page(result: Result, path: Path, charts: Sequence[Chart] | None = None) -> None:
+    """Write the page, of several variants one each; ``charts`` are its figures, if already made."""
+    if result.variants:
+        for name, variant in result.variants.items():
+            write_page(variant, path.with_stem(f"{path.stem}-{suffix_of(name)}"))
+        return
+    views = views_of(result)
+    _files.write_text(path, views.page(result, views.charts(result) if charts is None else charts))
+
+
+def write_figures(charts: Sequence[Chart], folder: Path) -> None:
     """Write figures for print, as PNG, SVG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
-    for chart in shown:
+    for chart in charts:
         figure = chart.draw()
         for form in FORMATS:
             path = folder / f"{chart.name}.{form}"

@@ -65,7 +65,7 @@ class Rise:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DeltaCurve(Plotted, view="curves.PUBLISHED"):
+class DeltaCurve(Plotted, view="curves.OVER_DELTA"):
     """The posterior of epsilon at each of several deltas.
 
     Each delta has its own model and posterior: intervals hold at each delta separately, and there is no

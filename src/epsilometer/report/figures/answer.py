@@ -8,7 +8,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer._text import estimate_text, percent, probability_text
-from epsilometer.judgement.result import JudgedResult
+from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import Units
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures import style
@@ -47,15 +47,13 @@ class _Row(NamedTuple):
     high: float
 
 
-def answer_chart(
-    result: JudgedResult, *, units: Units | None = None, no_leak: float = 0.0
-) -> Chart:
+def answer_chart(result: Result, *, units: Units | None = None, no_leak: float = 0.0) -> Chart:
     """Proven bound, intervals and claim on one axis, below the posterior density of epsilon.
 
     With ``units`` (the words for bases) there is a row for what the worst base has shown.  ``no_leak``
     is the probability of no leak at all, which a density does not show.
     """
-    level, claim, proof = result.level, result.question.claim, result.proof
+    level, claim, proof = result.level, _claim(result), result.proof
     proven = 0.0 if proof is None else proof.at_least
     rows = _rows(result, units)
     end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
@@ -85,13 +83,18 @@ def answer_chart(
     )
 
 
+def _claim(result: Result) -> float | None:
+    """The claim at the delta of the figure."""
+    return result.claims.get(result.delta)
+
+
 def _title(*, shown: bool, claimed: bool) -> str:
     """The quantities of the figure, as a heading."""
     words = ["proven", *["shown"] * shown, "estimated", *["claimed"] * claimed]
     return f"Epsilon: {', '.join(words[:-1])} and {words[-1]}"
 
 
-def _rows(result: JudgedResult, units: Units | None) -> list[_Row]:
+def _rows(result: Result, units: Units | None) -> list[_Row]:
     """The intervals, the one for epsilon itself last."""
     found = []
     names = [("epsilon", "estimated", "blue")]
@@ -127,7 +130,7 @@ def _intervals(rows: list[_Row], level: float) -> list[Mark]:
     return found
 
 
-def _density(result: JudgedResult, row: _Row, base: int, end: float) -> list[Mark]:
+def _density(result: Result, row: _Row, base: int, end: float) -> list[Mark]:
     """The posterior density above the rows, its interval darker; a spike is cut."""
     posterior, floor = result.posterior, base - 0.35
     spread = posterior.quantile("epsilon", np.linspace(0.005, 0.995, POINTS))
@@ -153,9 +156,7 @@ def _density(result: JudgedResult, row: _Row, base: int, end: float) -> list[Mar
     ]  # fmt: skip
 
 
-def _caption(
-    result: JudgedResult, units: Units | None, no_leak: float, *, claim_is_drawn: bool
-) -> str:
+def _caption(result: Result, units: Units | None, no_leak: float, *, claim_is_drawn: bool) -> str:
     level, error = percent(result.level), percent(result.question.error)
     text = (
         f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
@@ -173,7 +174,7 @@ def _caption(
         )
     if result.contradiction is not None:
         text += " The same data refute this estimate: do not quote it."
-    claim = result.question.claim
+    claim = _claim(result)
     if claim is not None:
         text += " Orange: the claim." if claim_is_drawn else (
             f" The claim of {claim:.4g} is to the right of the plot."

@@ -16,7 +16,7 @@ from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, ReferenceLine
-from epsilometer.report.text.summary import LABELS
+from epsilometer.report.text.rows import LABELS
 
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
 """Maximum number of points per chain."""
@@ -162,24 +162,26 @@ KINDS = (
 )
 
 
-def chain_charts(posterior: CountPosterior) -> list[Chart]:
-    """The figures of Markov chains; empty for other posteriors."""
+NAMES = tuple(kind.name for kind in KINDS)
+"""Names of the figures."""
+
+
+def chain_chart(posterior: CountPosterior, name: str) -> Chart | None:
+    """One of the figures of Markov chains; None for other posteriors."""
     chains = posterior.chains
     if chains is None or not chains.parameters:
-        return []
-    return [
-        Chart(
-            name=kind.name,
-            title=kind.title,
-            caption=kind.caption,
-            plots=_plots(chains, kind, fine=True),
-            page_plots=partial(_plots, chains, kind, fine=False),
-            size=(7.2, 1.7 * len(chains.parameters) + 1.0),
-            share_x=True,
-            legend="above",
-        )
-        for kind in KINDS
-    ]
+        return None
+    kind = KINDS[NAMES.index(name)]
+    return Chart(
+        name=kind.name,
+        title=kind.title,
+        caption=kind.caption,
+        plots=_plots(chains, kind, fine=True),
+        page_plots=partial(_plots, chains, kind, fine=False),
+        size=(7.2, 1.7 * len(chains.parameters) + 1.0),
+        share_x=True,
+        legend="above",
+    )
 
 
 def _plots(chains: SamplePosterior, kind: _Kind, *, fine: bool) -> list[Plot]:

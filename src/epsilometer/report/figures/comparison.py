@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from epsilometer.baselines.estimator import Kind
+from epsilometer.comparison.estimators import ABOUT_GAUSSIAN, Comparison
 from epsilometer.report.figures import render_print
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Sheet
-from epsilometer.comparison.estimators import ABOUT_GAUSSIAN, Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,13 +1,17 @@
-"""Epsilon over delta: a band and the median, with what is claimed."""
+"""Epsilon over delta, of either model: intervals and medians, the joint band, and what is claimed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from epsilometer._text import percent
-from epsilometer.judgement.claimed_curve import JudgedCurve
+from epsilometer._arrays import FloatArray
+from epsilometer._text import percent, probability_text
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.exact.over_delta import DeltaCurve
+from epsilometer.judgement.units import units_of
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
+from epsilometer.report.text.over_delta import OverDelta
 
 FARTHEST_CLAIM = 2.5
 """In units of where the band ends: claims beyond that are not shown, they would flatten the band."""
@@ -19,42 +23,135 @@ MOST_DOTS = 30
 """Maximum number of deltas drawn with a marker."""
 
 
-def delta_curve_chart(judged: JudgedCurve) -> Chart:
-    """Intervals and medians of epsilon over a logarithmic axis of delta."""
-    deltas, (low, median, high) = judged.curve.deltas, judged.quantiles
-    positive, rising = deltas[deltas > 0], judged.curve.rising
+def delta_curve_chart(over: OverDelta) -> Chart:
+    """Epsilon over a logarithmic axis of delta."""
+    deltas, joint = over.deltas, over.joint_band
+    positive = deltas[deltas > 0]
     # 0 is not on a logarithmic axis: it is drawn to the left of the smallest other.
     x = np.where(deltas > 0, deltas, 0.1 * float(positive[0]) if len(positive) else 1.0)
+    lines = np.stack([*over.quantiles, *(() if joint is None else joint)])
+    top = 1.12 * float(lines[np.isfinite(lines)].max(initial=0.0)) or 1.0
+    # Infinite values leave the plot at its top.
+    drawn = np.where(np.isfinite(lines), lines, 2 * top)
+    low, median, high = drawn[:3]
+    hover = "delta {x:.3g}: median {y:.4g}\ninterval {0:.4g} to {1:.4g}"
+    if joint is not None:
+        hover += "\njoint band {2:.4g} to {3:.4g}"
+    rows = np.stack([low, high, *drawn[3:]], axis=1).tolist()
     marker = "circle" if len(x) <= MOST_DOTS else None
-    hover = "delta {x:.3g}: median {y:.4g}, {0:.4g} to {1:.4g}"
-    rows = np.stack([low, high], axis=1).tolist()
-    ends, wide, held = None, x, (low, high)
-    if len(x) == 1:  # a band over one delta has no width
-        ends = (float(0.1 * x[0]), float(10 * x[0]))
-        wide, held = x * [0.9, 1.1], (np.repeat(low, 2), np.repeat(high, 2))
-    marks: list[Mark] = [
-        Band(wide, *held, "blue", f"{percent(judged.level)} interval"),
-        Line(x, median, "blue", "median", marker=marker, hover=hover, rows=rows),
-    ]
-    caption = f"Median and {percent(judged.level)} interval of epsilon at each single delta."
-    if deltas[0] == 0:
-        caption += " The leftmost point is delta = 0, which a logarithmic axis cannot show."
-    if judged.verdict is not None:
-        claims = judged.verdict.claims
-        claimed, far = np.isfinite(claims), claims > FARTHEST_CLAIM * high.max()
-        if (claimed & ~far).any():
-            caption += " Where the claim is below the band, the counts contradict it."
-            shown = np.where(claimed & ~far, claims, np.nan)
-            said = "claimed at delta {x:.3g}: {y:.4g}"
-            marks.append(Line(x, shown, "orange", "claim", marker=marker, step="post", hover=said))
-        if (claimed & far).any():
-            caption += f" {int((claimed & far).sum())} claims are above the plot."
-    if rising.any():
-        caption += " Circles: a quantile is higher than at some smaller delta; see the notes."
-        label = "higher than at a smaller delta"
+    marks = _bands(x, drawn, over)
+    marks.append(Line(x, median, "blue", "median", marker=marker, hover=hover, rows=rows))
+    caption = _caption(over, finite=bool(np.isfinite(lines).all()))
+    marks += _own_delta(over)
+    if isinstance(over.curve, DeltaCurve) and over.curve.rising.any():
+        rising, label = over.curve.rising, "higher than at a smaller delta"
         marks.append(Points(x[rising], median[rising], "purple", label, hollow=True))
-    log = bool(median.max() > WIDE * median.min())
-    axis = Axis("epsilon", logarithmic=log, from_zero=not log)
-    plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), axis, marks)
-    title = "Epsilon over delta"
-    return Chart(name="delta-curve", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
+    claims, said, top = _claims(over, x, top)
+    wide = joint is None and bool(median.max() > WIDE * median.min())
+    up = Axis("epsilon", logarithmic=True) if wide else Axis("epsilon", (0, top))
+    plot = Plot(Axis("delta", _ends(x), logarithmic=True, powers=True), up, [*marks, *claims])
+    return Chart(
+        name="delta-curve",
+        title="Epsilon over delta",
+        caption=f"{caption}{said}".strip(),
+        plots=[plot],
+        size=(6.8, 4.6),
+    )
+
+
+def _caption(over: OverDelta, *, finite: bool) -> str:
+    curve, level = over.curve, percent(over.level)
+    if isinstance(curve, JointDeltaCurve):
+        text = (
+            f"Dark: {level} interval of epsilon at each single delta. Light: the band that contains the "
+            f"whole curve with probability {level}. "
+        )
+    else:
+        text = f"Median and {level} interval of epsilon at each single delta. "
+    if isinstance(curve, JointDeltaCurve) and over.extrapolated.any():
+        below, units = curve.posterior.extrapolated_below_delta, units_of(curve.posterior.scores)
+        text += (
+            f"Hatched, below delta = {below:.2g}: extrapolated by the family of curves, since no "
+            f"{units.base} has enough {units.scored} to show the error rates that determine epsilon "
+            "there. "
+        )
+    if over.deltas[0] == 0:
+        text += "The leftmost point is delta = 0, which a logarithmic axis cannot show. "
+    if not finite:
+        text += "Where the curve leaves the plot at the top, there is no finite epsilon. "
+    if isinstance(curve, JointDeltaCurve) and curve.posterior.model.delta > 0:
+        text += f"Green: delta = {curve.posterior.model.delta:g}, the delta of this result. "
+    if isinstance(curve, DeltaCurve) and curve.rising.any():
+        text += "Circles: a quantile is higher than at some smaller delta; see the notes. "
+    return text
+
+
+def _own_delta(over: OverDelta) -> list[Mark]:
+    """The delta of the result; of the count model each delta has its own posterior."""
+    if not isinstance(over.curve, JointDeltaCurve) or not over.curve.posterior.model.delta > 0:
+        return []
+    posterior = over.curve.posterior
+    delta, label = posterior.model.delta, f"delta = {posterior.model.delta:g}"
+    hover = f"the delta of this result: {delta:g}"
+    place = Points([delta], [float(posterior.median("epsilon"))], "green", label, symbol="square",
+                   size=7, hover=hover)  # fmt: skip
+    return [ReferenceLine(x=delta), place]
+
+
+def _ends(x: FloatArray) -> tuple[float, float]:
+    """The axis of delta; a single one has some room on either side."""
+    if len(x) == 1:
+        return 0.1 * float(x[0]), min(10 * float(x[0]), 1.0)
+    return 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
+
+
+def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:
+    """The interval, hatched where extrapolated, and the joint band if there is one."""
+    beyond = over.extrapolated
+    if len(x) == 1:  # a band over one delta has no width
+        x, lines, beyond = (
+            x * np.array([0.9, 1.1]),
+            np.repeat(lines, 2, axis=1),
+            np.repeat(beyond, 2),
+        )
+    low, _, high = lines[:3]
+    last = int(beyond.sum())  # deltas rise, so the first ones are extrapolated
+    level = percent(over.level)
+    bands: list[Mark] = []
+    if len(lines) > 3:
+        bands.append(Band(x, lines[3], lines[4], "blue", f"{level} joint band", opacity=0.12))
+    if last:
+        part, look = slice(0, last + 1), "extrapolated"
+        bands.append(Band(x[part], low[part], high[part], "blue", look, opacity=0.5, hatched=True))
+    if last < len(x):
+        part, label = slice(last, None), f"{level} interval"
+        bands.append(Band(x[part], low[part], high[part], "blue", label, opacity=0.3))
+    return bands
+
+
+def _claims(over: OverDelta, x: FloatArray, top: float) -> tuple[list[Mark], str, float]:
+    """The claims as marks, text for the caption, and the end of the axis of epsilon."""
+    nothing = float("nan")
+    claims = np.array(
+        [over.judged[delta].claim if delta in over.judged else nothing for delta in over.deltas]
+    )
+    claimed, far = np.isfinite(claims), claims > FARTHEST_CLAIM * top
+    if not claimed.any():
+        return [], "", top
+    text = ""
+    if far.any():
+        text = f"{int(far.sum())} claims are above the plot. " if far.sum() > 1 else (
+            "The claim is above the plot. "
+        )  # fmt: skip
+    if not (claimed & ~far).any():
+        return [], text, top
+    seen, hover = np.where(far, np.nan, claims), "claimed at delta {x:.3g}: {y:.4g}"
+    if claimed.sum() == 1:
+        mark: Mark = Points(x[claimed], seen[claimed], "orange", "claim", hover=hover, size=7)
+    else:
+        mark = Line(x, seen, "orange", "claim", step="post", hover=hover,
+                    marker="circle" if len(x) <= MOST_DOTS else None)  # fmt: skip
+        assert over.verdict is not None
+        above = probability_text(over.verdict.probability_above)
+        text += f"Epsilon exceeds the claim at one delta or more with probability {above}. "
+    return [mark], f"{text}Orange: the claim. ", max(top, 1.12 * float(np.nanmax(seen)))

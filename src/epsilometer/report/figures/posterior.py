@@ -11,7 +11,7 @@ from epsilometer._text import pair_text, percent, probability_text
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.judgement.verdict import Thresholds, Verdict
+from epsilometer.judgement.verdict import Thresholds
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -25,7 +25,7 @@ from epsilometer.report.figures.marks import (
     ReferenceLine,
     Regions,
 )
-from epsilometer.report.text.summary import LABELS
+from epsilometer.report.text.rows import LABELS
 
 CURVE_POINTS = 240
 """Points of an exceedance curve."""
@@ -50,19 +50,23 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)
 
 
 def exceedance_chart(
-    posterior: CountPosterior | CurvePosterior, *, verdict: Verdict | None, thresholds: Thresholds
+    posterior: CountPosterior | CurvePosterior,
+    *,
+    claim: float | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Chart:
     """P(epsilon > e) after and before the data, with the claim if there is one."""
     spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, CURVE_POINTS))
     # All probability may be at 0.
     end = 1.1 * float(spread[-1]) or 1.0
     # A very large claim would squeeze the curve into a corner.
-    if verdict is not None and verdict.claim < FARTHEST_CLAIM * end:
-        end = max(end, 1.1 * verdict.claim)
+    if claim is not None and claim < FARTHEST_CLAIM * end:
+        end = max(end, 1.1 * claim)
     x = np.unique(np.concatenate([np.linspace(0, end, CURVE_POINTS), spread])).tolist()
     after = [posterior.probability_above("epsilon", value) for value in x]
     before = [posterior.prior_probability_above(value) for value in x]
-    low, high = thresholds.pass_at_most, thresholds.fail_at_least
+    limits = thresholds or Thresholds()
+    low, high = limits.pass_at_most, limits.fail_at_least
     caption = (
         "Read the curve at any claimed epsilon: by the posterior alone, a claim where it is below "
         f"{low:g} passes, and one where it is above {high:g} fails."
@@ -74,11 +78,14 @@ def exceedance_chart(
         ReferenceLine(y=low),
         ReferenceLine(y=high),
     ]
-    if verdict is not None:
-        claim, above = verdict.claim, verdict.probability_above
+    if claim is not None:
+        above, prior = (
+            posterior.probability_above("epsilon", claim),
+            posterior.prior_probability_above(claim),
+        )
         caption += (
             f" Epsilon exceeds the claim of {claim:.4g} with probability {probability_text(above)}; "
-            f"the prior probability was {probability_text(verdict.prior_probability_above)}."
+            f"the prior probability was {probability_text(prior)}."
         )
         if claim > x[-1]:
             caption += " The claim is to the right of the plot."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from epsilometer import _files
-from epsilometer._text import estimate_text, probability_text
+from epsilometer._text import capital, estimate_text, probability_text
 from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, JudgedClaim, short
 
 TOOL = "Epsilometer"
@@ -22,11 +22,12 @@ def github_commands(
     lines = []
     for finding in findings:
         of = "" if finding.variant is None else f" [{finding.variant}]"
-        for claim in finding.claims:
-            text = f"{claim.title[:1].upper()}{claim.title[1:]}{of}. {claim.message}"
+        claim = finding.claim
+        if claim is not None:
+            text = f"{capital(claim.title)}{of}. {claim.message}"
             kind = _kind(claim, fail_on)
             lines.append(_command(kind, f"{TOOL}: {claim.label}", text, source))
-        if not finding.claims:
+        else:
             lines.append(_command("notice", TOOL, f"{finding.sentence}{of}", source))
         if not finding.converged:
             text = f"The computation did not reach its accuracy; do not quote this result.{of}"
@@ -48,7 +49,8 @@ def job_summary(findings: Sequence[Finding], *, source: str | None, fail_on: str
             lines += [f"#### Variant {_inline(finding.variant)}", ""]
         lines += ["| | |", "| --- | --- |"]
         lines += [f"| {name} | {_inline(value)} |" for name, value in _rows(finding)]
-        for claim in finding.claims:
+        claim = finding.claim
+        if claim is not None:
             stops = ""
             if claim.stops(fail_on):
                 stops = f" The job stops here (`--fail-on {_inline(fail_on)}`)."
@@ -67,11 +69,13 @@ def _rows(finding: Finding) -> list[tuple[str, str]]:
         text = estimate_text(median, low, high)
         text += ", extrapolated beyond the data" if finding.extrapolated else ""
         rows.append((f"estimated, probability {finding.level:g}", text))
-    for claim in finding.claims:
-        if claim.probability_above is not None:
-            name = "claimed curve" if claim.epsilon is None else f"claim {short(claim.epsilon)}"
-            text = f"exceeded with probability {probability_text(claim.probability_above)}"
-            rows.append((name, text))
+    if finding.doubt is not None:
+        rows.append(("estimated", f"not to be quoted: {finding.doubt}"))
+    claim = finding.claim
+    if claim is not None and claim.probability_above is not None:
+        name = "claimed curve" if claim.epsilon is None else f"claim {short(claim.epsilon)}"
+        text = f"exceeded with probability {probability_text(claim.probability_above)}"
+        rows.append((name, text))
     if not finding.converged:
         rows.append(("accuracy", "NOT reached: do not quote this result"))
     return rows

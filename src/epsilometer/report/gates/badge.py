@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, short, worst_claim
+from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, short
 
 GREEN, RED, AMBER, BLUE, GREY = "#1a7f37", "#b42318", "#8a5a00", "#0b5cad", "#555555"
 """Each has a contrast of at least 4.5 with the white text."""
@@ -35,23 +35,31 @@ def badge_svg(finding: Finding) -> str:
 
 def badge_texts(finding: Finding) -> tuple[str, str, str]:
     """Left field, right field and colour."""
-    claim, at = worst_claim([finding]), finding.at.replace("delta = ", "δ=")
+    claim = finding.claim
     if claim is None:
-        left = f"ε at {at}"
-        if finding.proven_text is not None:
-            return left, f"proven ε ≥ {finding.proven_text}", BLUE
-        if not finding.converged:
-            return left, NOT_CONVERGED.lower(), GREY
-        if finding.estimate is None:
-            return left, "nothing proven", BLUE
-        low, _, high = finding.estimate
-        return left, f"estimated {low:.3g} to {high:.3g}", BLUE
-    at = claim.at.replace("delta = ", "δ=")
-    left = f"claimed ε at {at}" if claim.epsilon is None else f"ε ≤ {short(claim.epsilon)} at {at}"
+        return _shown(f"ε at {finding.at}"), *_without_claim(finding)
+    left = f"ε at {claim.at}" if claim.promises_nothing else f"claimed ε at {claim.at}"
+    if claim.epsilon is not None:
+        left = f"ε ≤ {short(claim.epsilon)} at {claim.at}"
     if not finding.converged:
-        return left, NOT_CONVERGED.lower(), GREY
-    colour = GREEN if claim.passed else RED if claim.failed else AMBER
-    return left, claim.label, colour
+        return _shown(left), NOT_CONVERGED.lower(), GREY
+    bad = claim.failed or claim.promises_nothing
+    return _shown(left), claim.label, GREEN if claim.passed else RED if bad else AMBER
+
+
+def _without_claim(finding: Finding) -> tuple[str, str]:
+    if finding.proven_text is not None:
+        return f"proven ε ≥ {finding.proven_text}", BLUE
+    if not finding.converged:
+        return NOT_CONVERGED.lower(), GREY
+    if finding.estimate is None:
+        return "not to be quoted", GREY
+    low, _, high = finding.estimate
+    return f"estimated {low:.3g} to {high:.3g}", BLUE
+
+
+def _shown(text: str) -> str:
+    return text.replace("delta = ", "δ=")
 
 
 def _field(text: str, start: int, width: int, colour: str) -> str:

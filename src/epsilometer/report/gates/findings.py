@@ -5,17 +5,12 @@ Every format of this folder is a pure function of findings. How they are written
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from epsilometer._text import estimate_text
+from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import FAIL_ON, Outcome
 from epsilometer.proofs.proof import rounded_down
-
-if TYPE_CHECKING:
-    from epsilometer.judgement.claimed_curve import JudgedCurve
-    from epsilometer.report.views import AnyResult
 
 NOT_CONVERGED = "NOT CONVERGED"
 """Label of a result that did not reach its accuracy and has no proven verdict."""
@@ -30,7 +25,7 @@ class JudgedClaim:
     at
         Where the claim holds, such as ``delta = 1e-5``.
     epsilon
-        The claimed epsilon; None if it differs between deltas.
+        The claimed epsilon; None if it differs between deltas, or if nothing is promised.
     source
         Who made the claim, if it was not the user.
     """
@@ -45,6 +40,8 @@ class JudgedClaim:
     @property
     def title(self) -> str:
         """The claim in one line."""
+        if self.promises_nothing:
+            return f"a finite epsilon at {self.at}"
         if self.epsilon is None:
             return f"claimed epsilon at {self.at}"
         return f"epsilon at most {short(self.epsilon)} at {self.at}"
@@ -53,6 +50,11 @@ class JudgedClaim:
     def message(self) -> str:
         """The verdict with its reasons."""
         return f"{self.label}: {'; '.join(self.reasons)}."
+
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether the training itself states an infinite epsilon, or none."""
+        return self.label == str(Outcome.NO_PROMISE)
 
     @property
     def failed(self) -> bool:
@@ -66,7 +68,7 @@ class JudgedClaim:
 
     def stops(self, fail_on: str) -> bool:
         """Whether ``--fail-on`` ends the command with exit code 3 at this verdict."""
-        return self.label in FAIL_ON.get(fail_on, ())
+        return self.label in FAIL_ON[fail_on]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,20 +79,20 @@ class Finding:
     ----------
     variant
         Of an audit with several variants, the name of this one.
-    at
-        The delta, or the range of several deltas, in words.
     delta
-        The delta; None if there are several.
+        The delta of the estimate and of the proven bound.
     model
-        ``profile`` or ``published``.
+        ``curve`` or ``count``.
     estimate
-        Lower end, median and upper end of the credible interval; None if there are several deltas.
-    extrapolated
-        Whether the estimate depends on error rates that no base could show.
+        Lower end, median and upper end of the credible interval; None if it is not to be quoted.
+    doubt
+        Why the estimate is not to be quoted, if so: flawed data, or data that refute the posterior.
     proven
         The proven lower bound; None if nothing could be proven.
     accepted
         Whether the engine reached its accuracy, or the user accepted that it did not.
+    claim
+        The claim and its verdict; None without one.
     seconds
         Time of the estimation, without training; None if it is not known.
     extrapolated
@@ -98,16 +100,21 @@ class Finding:
     """
 
     variant: str | None
-    at: str
-    delta: float | None
+    delta: float
     model: str
     level: float
     estimate: tuple[float, float, float] | None
     proven: float | None
     accepted: bool
-    claims: tuple[JudgedClaim, ...]
+    claim: JudgedClaim | None = None
+    doubt: str | None = None
     seconds: float | None = None
     extrapolated: bool = False
+
+    @property
+    def at(self) -> str:
+        """The delta in words."""
+        return f"delta = {short(self.delta)}"
 
     @property
     def proven_text(self) -> str | None:
@@ -117,19 +124,23 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The result without a claim, in one sentence."""
-        found = self.proven_text
-        parts = [f"epsilon is proven to be at least {found}" if found else "no epsilon is proven"]
+        bound = self.proven_text
+        parts = [f"epsilon is proven to be at least {bound}" if bound else "no epsilon is proven"]
         if self.estimate is not None:
             low, median, high = self.estimate
             interval = estimate_text(median, low, high)
             beyond = ", extrapolated beyond the data" if self.extrapolated else ""
             parts.append(f"estimated {interval[:-1]} with probability {self.level:g}){beyond}")
-        return f"At {self.at}, {'; '.join(parts)}."
+        doubt = "" if self.doubt is None else f" No estimate: {self.doubt}"
+        return f"At {self.at}, {'; '.join(parts)}.{doubt}"
 
     @property
     def converged(self) -> bool:
-        """Whether the result may be quoted: a proven verdict does not depend on the engine."""
-        return self.accepted or any("(proven)" in each.label for each in self.claims)
+        """Whether the result may be quoted: a verdict that is proven needs no engine."""
+        known = self.claim is not None and (
+            "(proven)" in self.claim.label or self.claim.promises_nothing
+        )
+        return self.accepted or known
 
 
 def short(number: float) -> str:
@@ -144,77 +155,40 @@ def short(number: float) -> str:
     return f"{digits}e{int(exponent)}" if e else digits
 
 
-def finding_of(result: AnyResult, *, accept_untrusted: bool = False) -> Finding:
-    """The finding of a result, with its claims at its delta and over several deltas."""
-    posterior: Any = result.posterior
-    delta, level = posterior.model.delta, result.level
-    low, high = posterior.credible_interval("epsilon", level)
-    at = f"delta = {short(delta)}"
-    claims = []
-    if result.verdict is not None:
-        claims.append(_claim(result.verdict, at, result.verdict.claim, result.claim_source))
-    over: Any = result.over_delta
-    if over is not None:
-        own = hasattr(over, "grid")  # the one curve of the whole-curve model
-        deltas = (over.grid if own else over.curve.deltas).tolist()
-        verdict = getattr(result, "curve_verdict", None) if own else over.verdict
-        if verdict is not None:
-            claims.append(_claim(verdict, _range(deltas), _only(over, own), result.claim_source))
+def finding_of(result: Result) -> Finding:
+    """The finding of a result."""
+    posterior, doubt = result.posterior, next(iter(result.flaws), result.contradiction)
+    low, high = posterior.credible_interval("epsilon", result.level)
+    estimate = float(low), float(posterior.median("epsilon")), float(high)
     return Finding(
         variant=result.origin.variant,
-        at=at,
-        delta=delta,
-        model="profile" if hasattr(posterior, "scores") else "published",
-        level=level,
-        estimate=(float(low), float(posterior.median("epsilon")), float(high)),
+        delta=result.delta,
+        model=result.kind,
+        level=result.level,
+        estimate=estimate if doubt is None else None,
+        doubt=doubt,
         proven=None if result.proof is None else result.proof.at_least,
-        accepted=bool(result.trustworthy or accept_untrusted),
-        claims=tuple(claims),
+        accepted=result.accurate or result.question.accept_untrusted,
+        claim=_claim(result),
         seconds=posterior.provenance.seconds or None,
         extrapolated=bool(getattr(posterior, "extrapolated", False)),
     )
 
 
-def finding_of_curve(judged: JudgedCurve, *, accept_untrusted: bool = False) -> Finding:
-    """The finding of a curve over several deltas, of the published model."""
-    at = _range(judged.curve.deltas.tolist())
-    claims = () if judged.verdict is None else (_claim(judged.verdict, at, _only(judged), None),)
-    return Finding(
-        variant=None,
-        at=at,
-        delta=None,
-        model="published",
-        level=judged.level,
-        estimate=None,
-        proven=None,
-        accepted=bool(judged.curve.trustworthy or accept_untrusted),
-        claims=claims,
-    )
-
-
-def worst_claim(findings: Sequence[Finding]) -> JudgedClaim | None:
-    """The claim with the most severe verdict; None without a claim."""
-    order = (*FAIL_ON["inconclusive"], "PASS (judged)")
-    claims = [each for finding in findings for each in finding.claims]
-    return min(claims, key=lambda each: order.index(each.label), default=None)
-
-
-def _claim(verdict: Any, at: str, epsilon: float | None, source: str | None) -> JudgedClaim:
+def _claim(result: Result) -> JudgedClaim | None:
+    verdict = result.verdict
+    if verdict is None:
+        return None
+    rows = verdict.by_delta
+    deltas, epsilons = [row.delta for row in rows] or [result.delta], {row.claim for row in rows}
+    at = f"delta = {short(deltas[0])}"
+    if len(deltas) > 1:
+        at = f"{len(deltas)} deltas from {short(min(deltas))} to {short(max(deltas))}"
     return JudgedClaim(
         at=at,
-        epsilon=epsilon,
+        epsilon=epsilons.pop() if len(epsilons) == 1 else None,
         label=verdict.label,
-        reasons=tuple(verdict.reasons),
-        probability_above=getattr(verdict, "probability_above", None),
-        source=source,
+        reasons=verdict.reasons,
+        probability_above=verdict.probability_above if rows else None,
+        source=result.claim_source,
     )
-
-
-def _range(deltas: Sequence[float]) -> str:
-    return f"{len(deltas)} deltas from {short(min(deltas))} to {short(max(deltas))}"
-
-
-def _only(over: Any, own: bool = False) -> float | None:
-    """The claimed epsilon if it is the same at every delta."""
-    found = set((over.claims if own else over.verdict.claims).tolist())
-    return float(found.pop()) if len(found) == 1 else None

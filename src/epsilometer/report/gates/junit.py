@@ -53,9 +53,10 @@ def junit_xml(findings: Sequence[Finding], *, source: str, fail_on: str) -> str:
 
 
 def _cases(finding: Finding, fail_on: str) -> list[ElementTree.Element]:
-    cases = [_claim_case(finding, claim, fail_on) for claim in finding.claims]
-    if not finding.claims:
-        cases.append(_case(ESTIMATE))
+    if finding.claim is not None:
+        cases = [_claim_case(finding, finding.claim, fail_on)]
+    else:
+        cases = [_case(ESTIMATE)]
         _add(cases[-1], "system-out", finding.sentence)
     if not finding.converged:
         cases.append(_case(ACCURACY))

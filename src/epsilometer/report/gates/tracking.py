@@ -32,13 +32,13 @@ class TrackedRun:
 
 def run_of(finding: Finding, *, source: str | None) -> TrackedRun:
     """Parameters, metrics and tags; a number that is missing or infinite is left out."""
-    claim = finding.claims[0] if finding.claims else None
+    claim = finding.claim
     numbers: dict[str, float | None] = {"proven": finding.proven}
     if finding.estimate is not None:
         low, median, high = finding.estimate
         numbers |= {"median": median, "interval_low": low, "interval_high": high}
     params: dict[str, Any] = {"model": finding.model, "level": finding.level}
-    params["delta"] = finding.at if finding.delta is None else finding.delta
+    params["delta"] = finding.delta
     tags = {"epsilometer.converged": str(finding.converged).lower()}
     if claim is not None:
         params["claim"] = claim.epsilon if claim.epsilon is not None else claim.title

@@ -10,15 +10,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsilometer import _files
-from epsilometer.judgement.result import Origin
+from epsilometer._text import capital
+from epsilometer.judgement.result import Origin, Result
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS
+from epsilometer.report.text.explanations import (
+    after_verdict,
+    all_assumptions,
+    meaning_of_epsilon,
+    settled_claims,
+)
+from epsilometer.report.text.facts import provenance_facts
+from epsilometer.report.text.over_delta import csv_over_delta, over_delta_of
+from epsilometer.report.text.rows import batches_note, rows_of_batches, rows_of_parameters
+from epsilometer.report.text.sentences import answers, proven_fact, verdict_sentence
+from epsilometer.report.text.values import page_values
 
 FOLDER = Path(__file__).parent
 """Where templates, script and style are."""
@@ -43,7 +56,13 @@ class Download(NamedTuple):
 
 
 def fill(
-    template: str, *, charts: Sequence[Chart], downloads: Sequence[Download], **values: Any
+    template: str,
+    result: Result,
+    *,
+    charts: Sequence[Chart],
+    downloads: Sequence[Download],
+    counted_bases: str,
+    **sections: Any,
 ) -> str:
     """A whole page from its template, which extends the frame; the first figure leads it."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -58,6 +77,7 @@ def fill(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    files = [*_shared_downloads(result), *downloads]
     return environment.get_template(template).render(
         policy=_policy(*scripts),
         scripts=[Markup(text) for text in scripts],
@@ -66,9 +86,50 @@ def fill(
         plot_colours=" ".join([*PAGE_COLOURS, *PLOT_COLOURS]),
         lead=[_chart(chart) | {"image": _image(chart)} for chart in charts[:1]],
         charts=[_chart(chart) for chart in charts[1:]],
-        downloads=[(each.name, each.what, _address(each)) for each in downloads],
-        **values,
+        downloads=[(file.name, file.what, _address(file)) for file in files],
+        title=_title(counted_bases, result.origin),
+        counted_bases=counted_bases,
+        open_table=len(result.data) <= MOST_OPEN_ROWS,
+        **_answer(result),
+        **sections,
     )
+
+
+def _answer(result: Result) -> dict[str, Any]:
+    """What every page says of its result."""
+    verdict, batches = result.verdict, result.posterior.batches
+    headline = ""
+    if verdict is not None:  # without the label, which is shown above it
+        headline = capital(verdict_sentence(result).removeprefix(f"{verdict.label}: "))
+    return {
+        "badge": "ESTIMATE" if verdict is None else verdict.label,
+        "headline": headline,
+        "answers": answers(result),
+        "next_step": result.next_step,
+        "after": after_verdict(result),
+        "verdict": verdict,
+        "thresholds": result.question.thresholds,
+        "warnings": [_files.printable(text) for text in result.warnings],
+        "what_if": result.what_if,
+        "parameters": rows_of_parameters(result),
+        "proven": capital(f"{proven_fact(result)}."),
+        "meaning": meaning_of_epsilon(result),
+        "settled": settled_claims(result),
+        "batches": rows_of_batches(batches) if len(batches) > 1 else [],
+        "batches_note": batches_note(batches),
+        "assumptions": all_assumptions(result),
+        "facts": [(label, _files.printable(text)) for label, text in provenance_facts(result)],
+    }
+
+
+def _shared_downloads(result: Result) -> list[Download]:
+    text = json.dumps(page_values(result), indent=1, allow_nan=False)
+    files = [Download("report.json", "all numbers of this page", "application/json", text)]
+    over = over_delta_of(result)
+    if over is not None:
+        rows = csv_over_delta(over)
+        files.append(Download("curve.csv", "epsilon over delta", "text/csv", rows))
+    return files
 
 
 def _unbroken(value: Any) -> Any:
@@ -103,7 +164,7 @@ def _policy(*scripts: str) -> str:
     )
 
 
-def title_of(bases: str, origin: Origin) -> str:
+def _title(bases: str, origin: Origin) -> str:
     """What was audited, as far as known."""
     title = f"Privacy audit: {bases}"
     if "population" in origin.plan:

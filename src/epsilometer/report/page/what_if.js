@@ -1,5 +1,5 @@
 // Recomputes the posterior of epsilon and the verdict from the numbers in the page.  The maths is that
-// of inference/profile/tabulated.py, inference/verdict.py and inference/objections.py.
+// of posteriors/tabulated.py, judgement/verdict.py and judgement/objections.py.
 const EpsilometerWhatIf = (() => {
   "use strict";
 
@@ -265,7 +265,7 @@ const EpsilometerWhatIf = (() => {
     return found;
   };
 
-  // The one rule of inference/verdict.py.
+  // The one rule of judgement/verdict.py.
   const decide = (data, posterior, settings, own) => {
     const { claim, factor, place } = settings;
     const above = own.above(claim);
@@ -276,8 +276,8 @@ const EpsilometerWhatIf = (() => {
         `the attacks prove that epsilon is at least ${roundedDown(data.proven[place], 2)} at delta = `
         + `${data.deltas[place]}, with a probability of error of at most ${100 * data.error} %`]);
     }
-    if (!data.trusted) {
-      return said("INCONCLUSIVE", null, ["the computation did not reach its accuracy, so the claim cannot be judged"]);
+    if (data.untrusted !== null) {
+      return said("INCONCLUSIVE", null, [`${data.untrusted}, so the claim cannot be judged`]);
     }
     const leaning = outcomeOf(data.thresholds, above);
     if (leaning === "INCONCLUSIVE") {

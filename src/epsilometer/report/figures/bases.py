@@ -1,4 +1,4 @@
-"""Figures of single bases under the whole-curve model: ROC curves, epsilon, predictions."""
+"""Figures of single bases under the curve model: ROC curves, epsilon, predictions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from epsilometer import _files
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer._text import counted, pair_text, percent
 from epsilometer.checks.roc_curves import SURPRISING, RocCheck
-from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.units import units_of
 from epsilometer.model.scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
-from epsilometer.report.text.profile_summary import leak_rows
 
 MOST_ROCS = 12
 """Maximum number of ROC curves."""
@@ -50,24 +49,24 @@ class BaseRow(NamedTuple):
     said: list[str]
 
 
-def rows_of_bases(result: ProfileResult) -> list[BaseRow]:
+def rows_of_bases(result: CurveResult) -> list[BaseRow]:
     """Every base, in order of decreasing epsilon."""
     number = {name: index for index, name in enumerate(result.scores.names)}
     return [
         BaseRow(
-            number[row["challenge_base"]],
-            row["challenge_base"],
-            row["low"],
-            row["median"],
-            row["high"],
+            number[leak.name],
+            leak.name,
+            leak.low,
+            leak.median,
+            leak.high,
             [
-                style.page_name(row["challenge_base"]),
-                f"{row['auc']:.3f}",
-                f"{row['models_h0']:,} without, {row['models_h1']:,} with",
-                f"{row['median']:.3g} ({pair_text(row['low'], row['high'])})",
+                style.page_name(leak.name),
+                f"{leak.auc:.3f}",
+                f"{leak.models_h0:,} without, {leak.models_h1:,} with",
+                f"{leak.median:.3g} ({pair_text(leak.low, leak.high)})",
             ],
         )
-        for row in leak_rows(result)
+        for leak in result.leaks
     ]
 
 
@@ -77,7 +76,7 @@ HOVER = "{0}\nepsilon {3}\nAUC {1}\nscores: {2}"
 # --- ROC curves -------------------------------------------------------------------------------
 
 
-def roc_chart(result: ProfileResult) -> Chart:
+def roc_chart(result: CurveResult) -> Chart:
     """The ROC curve of each base with the posterior band of the true curve, worst base first."""
     bases = rows_of_bases(result)
     drawn = bases[:MOST_ROCS]
@@ -96,7 +95,7 @@ def roc_chart(result: ProfileResult) -> Chart:
     )
 
 
-def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: FloatArray) -> Plot:
+def _roc_plot(result: CurveResult, each: BaseRow, rates: FloatArray, limit: FloatArray) -> Plot:
     """One base; ``limit`` are the true-positive rates of the best attack on the algorithm."""
     level, base, finest = result.level, result.scores.bases[each.number], float(rates[0])
     # Large false-negative rates are small true-positive ones.
@@ -121,7 +120,7 @@ def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: Fl
     return Plot(across, up, marks, title=title, legend=False, page_height=300)
 
 
-def _roc_caption(result: ProfileResult, drawn: int, bases: int) -> str:
+def _roc_caption(result: CurveResult, drawn: int, bases: int) -> str:
     units = units_of(result.scores)
     text = (
         f"One plot per {units.base}, with its epsilon above. Orange: the observed ROC curve "
@@ -156,7 +155,7 @@ def drawn_roc(base: BaseScores, finest: float) -> FloatPair:
 # --- leaks ------------------------------------------------------------------------------------
 
 
-def leaks_chart(result: ProfileResult) -> Chart:
+def leaks_chart(result: CurveResult) -> Chart:
     """Epsilon of each base with its interval, below those of the algorithm and of the worst base."""
     posterior, level, bases = result.posterior, result.level, rows_of_bases(result)
     drawn, units = bases[:MOST_LEAKS], units_of(result.scores)
@@ -217,7 +216,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
 # --- predictions ------------------------------------------------------------------------------
 
 
-def roc_check_chart(result: ProfileResult) -> Chart:
+def roc_check_chart(result: CurveResult) -> Chart:
     """Statistics of the observed ROC curves, with those that the posterior predicts."""
     check, bases = result.predictive, rows_of_bases(result)
     base = units_of(result.scores).base

@@ -1,0 +1,346 @@
+"""A result as plain values: summary.json, the page's JSON and the CSV tables.
+
+Never NaN or infinity: a number that is not finite becomes null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer._text import inert, plain
+from epsilometer.attacks.result import ErrorCurves
+from epsilometer.engines.curve.tree import model_values
+from epsilometer.judgement.claims import NoPromise
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.question import OtherModels
+from epsilometer.judgement.result import BaseLeak, Origin, Result
+from epsilometer.judgement.verdict import Verdict
+from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors.trees import values_of
+from epsilometer.report.text.explanations import assumed
+from epsilometer.report.text.facts import extrapolation_fact
+from epsilometer.report.text.model_table import comparison_data
+from epsilometer.report.text.over_delta import OverDelta, over_delta_of, values_over_delta
+from epsilometer.report.text.rows import labels_of
+
+PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
+"""Quantiles of each parameter in the page's JSON, in per cent."""
+
+
+def result_values(result: Result) -> dict[str, Any]:
+    """Everything worth quoting, ready for JSON."""
+    values = _values(result)
+    if isinstance(result, CurveResult) and result.beside is not None:
+        values["count_model"] = _values(result.beside) | {"parts": result.disagreement}
+    if isinstance(result, CountResult) and result.question.other_models is OtherModels.FULL:
+        models = result.models
+        if models is not None:
+            values["model_comparison"] = comparison_data(models, level=result.level)
+    if result.over_delta is not None:
+        over = OverDelta(curve=result.over_delta, level=result.level, verdict=result.verdict)
+        values["over_delta"] = values_over_delta(over)
+    return {name: plain(value) for name, value in values.items()} | origin_values(result.origin)
+
+
+def _values(result: Result) -> dict[str, Any]:
+    posterior = result.posterior
+    values: dict[str, Any] = {"model": result.kind}
+    values |= parameter_values(posterior, labels_of(result), result.level)
+    values |= {"num_challenge_bases": len(result.data), "delta": result.delta}
+    if isinstance(result, CurveResult):
+        values["strength"]["all_best"] = posterior.full_strength_probability
+        values |= _curve_values(result)
+    values |= judged_values(result)
+    values["assumptions"] = _assumptions(result)
+    values |= _engine_values(posterior)
+    values |= {
+        "trustworthy": result.trustworthy,
+        "flaws": list(result.flaws),
+        "warnings": list(result.warnings),
+        "next_step": result.next_step,
+    }
+    if isinstance(result, CountResult) and result.independent_counts is not None:
+        independent = result.independent_counts
+        values["independent_counts"] = {
+            "bases": independent.bases,
+            "of": independent.of,
+            "interval": list(independent.binomial_interval),
+            "level": independent.level,
+        }
+    return {name: plain(value) for name, value in values.items()}
+
+
+def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict[str, Any]:
+    """Mean, median and credible interval of each named parameter."""
+    return {
+        name: {
+            "mean": posterior.mean(name),
+            "median": posterior.median(name),
+            "interval": list(posterior.credible_interval(name, level)),
+            "level": level,
+        }
+        for name in names
+    }
+
+
+def _curve_values(result: CurveResult) -> dict[str, Any]:
+    posterior = result.posterior
+    return {
+        "no_leak": posterior.solution.no_leak,
+        "families": [
+            {
+                "family": row.family,
+                "mixing": row.mixing,
+                "interpretation": row.reading,
+                "probability": row.probability,
+                "prior": row.prior,
+            }
+            for row in posterior.families
+        ],
+        "bases": [_leak_values(leak, result.level) for leak in result.leaks],
+        "extrapolated_below_delta": posterior.extrapolated_below_delta,
+        "extrapolation": extrapolation_fact(result),
+    }
+
+
+def _leak_values(leak: BaseLeak, level: float) -> dict[str, Any]:
+    epsilon = {"median": leak.median, "interval": [leak.low, leak.high], "level": level}
+    return {
+        "challenge_base": leak.name,
+        "epsilon": epsilon,
+        "auc": leak.auc,
+        "models_h0": leak.models_h0,
+        "models_h1": leak.models_h1,
+    }
+
+
+def judged_values(result: Result) -> dict[str, Any]:
+    """The proof, any contradiction of the estimate, and the verdict if there is a claim."""
+    proof, verdict, asked = result.proof, result.verdict, result.question
+    values: dict[str, Any] = {
+        "asked": {
+            "error": asked.error,
+            "pass_at_most": asked.thresholds.pass_at_most,
+            "fail_at_least": asked.thresholds.fail_at_least,
+            "shared_models": not asked.independent,
+        },
+        "proof": None if proof is None else proof.described(),
+        "bounds": [bound._asdict() for bound in result.bounds],
+        "contradiction": result.contradiction,
+    }
+    if verdict is None:
+        return values
+    claim: dict[str, Any] = {"epsilon": verdict.claim}
+    if isinstance(asked.claim, NoPromise):
+        claim["no_promise"] = asked.claim.reason
+    else:
+        claim |= {
+            "probability_above": verdict.probability_above,
+            "prior_probability_above": verdict.prior_probability_above,
+        }
+    if result.claim_source is not None:
+        claim["source"] = result.claim_source
+    return values | {"claim": claim, "verdict": verdict_values(verdict)}
+
+
+def verdict_values(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values."""
+    return {
+        "outcome": str(verdict.outcome),
+        "grounds": str(verdict.grounds),
+        "reasons": list(verdict.reasons),
+        "meaning": verdict.meaning,
+        "pass_at_most": verdict.thresholds.pass_at_most,
+        "fail_at_least": verdict.thresholds.fail_at_least,
+    }
+
+
+def _assumptions(result: Result) -> dict[str, Any]:
+    if isinstance(result, CurveResult):
+        return model_values(result.model) | {"sentences": assumed(result)}
+    assert isinstance(result, CountResult)
+    chosen = values_of(result.model)
+    names = ["delta", "likelihood", *(["dependence"] if result.counts.dependent else [])]
+    priors = {name: chosen[name] for name in ("epsilon", "strength")}
+    return {name: chosen[name] for name in names} | {"priors": priors, "sentences": assumed(result)}
+
+
+def _engine_values(posterior: Any) -> dict[str, Any]:
+    """How a posterior was computed, and its convergence diagnostics."""
+    provenance = posterior.provenance
+    return {
+        "engine": provenance.engine,
+        "seconds": provenance.seconds,
+        "converged": bool(posterior.accurate),
+        "batches": [batch.to_dict() for batch in posterior.batches],
+        **posterior.quality,
+        "settings": dict(provenance.settings),
+        "seed": provenance.seed,
+        "versions": dict(provenance.versions),
+    }
+
+
+def origin_values(origin: Origin) -> dict[str, Any]:
+    """Origin of the counts or scores: attack, plan, variant, models."""
+    values: dict[str, Any] = {}
+    parts: dict[str, Any] = {
+        "counts": dict(origin.attack),
+        "plan": dict(origin.plan),
+        "variant": origin.variant,
+        "shares_models_with": list(origin.siblings),
+        "stopping": dict(origin.stopping),
+    }
+    if origin.models:
+        values |= {
+            "models_trained": origin.models["trained"],
+            "models_reused": origin.models["reused"],
+            "models_failed": plain(list(origin.failures)),
+        }
+    return values | {name: plain(value) for name, value in parts.items() if value}
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+def page_values(result: Result) -> dict[str, Any]:
+    """All numbers on the page: those above, quantiles and checks."""
+    posterior, shares = result.posterior, np.array(PERCENTS) / 100
+    percents = [f"{percent:g} %" for percent in PERCENTS]
+    values: dict[str, Any] = {
+        "quantiles": {
+            name: dict(zip(percents, posterior.quantile(name, shares).tolist(), strict=True))
+            for name in posterior.parameters
+        }
+    }
+    over = over_delta_of(result)
+    if over is not None:
+        values["over_delta"] = values_over_delta(over)
+    if isinstance(result, CurveResult):
+        values |= _curve_checks(result)
+    elif isinstance(result, CountResult):
+        values |= _count_checks(result)
+    return result_values(result) | {name: plain(value) for name, value in values.items()}
+
+
+def _other_priors(result: CountResult | CurveResult) -> list[dict[str, Any]]:
+    return [
+        {
+            "factor": other.factor,
+            "median": float(other.epsilon.quantile(0.5)),
+            "interval": list(other.credible_interval(result.level)),
+            "level": result.level,
+        }
+        for other in result.other_priors
+    ]
+
+
+def _curve_checks(result: CurveResult) -> dict[str, Any]:
+    check = result.predictive
+    return {
+        "misfits": dict(result.poorly_fitting_families),
+        "other_priors": _other_priors(result),
+        "predictive_check": {
+            "level": check.level,
+            "replications": check.replications,
+            "statistics": list(check.statistics),
+            "overall_p_values": check.overall.tolist(),
+            "bases": [
+                {
+                    "challenge_base": name,
+                    "observed": check.observed[row].tolist(),
+                    "low": check.low[row].tolist(),
+                    "high": check.high[row].tolist(),
+                    "p_value": check.p_value[row].tolist(),
+                }
+                for row, name in enumerate(check.names)
+            ],
+        },
+    }
+
+
+def _count_checks(result: CountResult) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "bases": base_rows(result),
+        "other_priors": _other_priors(result),
+        "predictive_check": {
+            "level": result.predictive.level,
+            "replicates": result.predictive.replicates,
+            "statistics": [
+                {
+                    "name": item.name,
+                    "observed": item.observed,
+                    "interval": [item.low, item.high],
+                    "p_value": item.p_value,
+                }
+                for item in result.predictive.statistics
+            ],
+        },
+    }
+    if result.models is not None:
+        values["model_comparison"] = comparison_data(result.models, level=result.level)
+    if result.outlook is not None:
+        values["more_data"] = {
+            name: more and asdict(more) | {"outcome": str(more.outcome)}
+            for name, more in vars(result.outlook).items()
+        }
+    return values
+
+
+def base_rows(result: CountResult) -> list[dict[str, Any]]:
+    """Counts and error rates of each base, and epsilon without that base."""
+    counts, influence = result.counts, result.influence
+    rows: list[dict[str, Any]] = []
+    for index, row in enumerate(counts.rows()):
+        values: dict[str, Any] = dict(row)
+        values["false_positive_rate"] = float(counts.false_positive_rates[index])
+        values["false_negative_rate"] = float(counts.false_negative_rates[index])
+        if influence is not None:
+            values["epsilon_without"] = {
+                "median": float(influence.median[index]),
+                "interval": [float(influence.low[index]), float(influence.high[index])],
+                "reliable": bool(influence.reliable[index]),
+            }
+        rows.append(values)
+    return rows
+
+
+# --- CSV ----------------------------------------------------------------------------------------------
+
+
+def leaks_csv(result: CurveResult) -> str:
+    """CSV with one row per base, the worst first, in full precision."""
+    columns = ("challenge_base", "auc", "median", "low", "high", "models_h0", "models_h1")
+    rows = [
+        # Names are untrusted: no spreadsheet formulas, no control characters.
+        [inert(_files.printable(leak.name)), *(getattr(leak, name) for name in columns[1:])]
+        for leak in result.leaks
+    ]
+    return _files.csv_text(columns, rows)
+
+
+def counts_csv(counts: AttackCounts) -> str:
+    """The counts as CSV for `epsilometer estimate`.
+
+    A name that a spreadsheet would run as a formula is prefixed with an apostrophe.
+    """
+    measured = counts.measured
+    if measured is not None and measured.statistic is not None:
+        name = inert(measured.statistic)[: _files.LONGEST_LABEL]
+        measured = replace(measured, statistic=name)
+    names, groups = _inert(counts.names), _inert(counts.groups)
+    return replace(counts, names=names, groups=groups, measured=measured).to_csv()
+
+
+def curves_csv(curves: ErrorCurves) -> str:
+    """The error curves as CSV, with names escaped as in :func:`counts_csv`."""
+    return replace(curves, names=_inert(curves.names)).to_csv()
+
+
+def _inert(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(inert(name) for name in names)
