@@ -40,7 +40,8 @@ def says_once(call: Callable[Arguments, Returned]) -> Callable[Arguments, Return
 def tell(sentences: Iterable[str], category: type[Warning] = EpsilometerWarning) -> None:
     """Warn with each sentence, at the line of the user that led here."""
     told = _told.get()
-    for sentence in sentences:
+    for text in sentences:
+        sentence = f"{text[:1].upper()}{text[1:]}"
         if told is not None:
             if sentence in told:
                 continue

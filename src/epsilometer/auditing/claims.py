@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
+from epsilometer._arrays import Say
 from epsilometer.errors import InputError, TrainingError
 from epsilometer.inputs import loading
 from epsilometer.judgement.claims import NoPromise
@@ -17,46 +18,64 @@ from epsilometer.measurement.training_claims import claim_from_training, first_m
 
 NOTHING_STATED = "its accountant states no epsilon"
 
-Say = Callable[[str], None]
-
 LEFT_ASIDE = (
-    "warning: the algorithm promises something for one record more or less; this audit "
-    "replaces records, so the promise is left aside. State a claim to have one compared."
+    "The algorithm promises something for one record more or less; this audit replaces records, so the "
+    "promise is left aside. State a claim to have one compared."
 )
 
 
 class Claim(NamedTuple):
-    """An epsilon to hold the estimate against, and who says so."""
+    """What an audit holds its estimate against, and who says so.
+
+    ``epsilon`` is that at the audit's delta, infinite if nothing is promised; ``stated`` is the claim as
+    a question takes it.
+    """
 
     epsilon: float
     source: Literal["option", "configuration", "algorithm"]
+    stated: Any
 
 
-def known(stated: float | None, plan: Plan, delta: float, say: Say) -> Claim | None:
-    """The claim that is stated, or else what the algorithm promises without any training."""
-    if stated is not None:
-        return Claim(stated, "configuration")
-    if not isinstance(plan.algorithm, algorithms.Claims):
-        return None
-    epsilon = promised(plan.algorithm, delta)
-    if not math.isfinite(epsilon):
-        return None
-    if plan.adjacency.name != "include":
-        say(LEFT_ASIDE)
-        return None
-    return Claim(epsilon, "algorithm")
+class KnownClaim(NamedTuple):
+    """A claim, or None, and doubts about it, a sentence each."""
+
+    claim: Claim | None
+    doubts: tuple[str, ...] = ()
 
 
-def by_training(
-    plan: Plan, delta: float, say: Say
-) -> tuple[Claim, algorithms.TrainingClaim] | None:
-    """What the first models of a plan promise; None if nothing."""
+def claim_of(given: Any, deltas: Sequence[float], source: Any) -> Claim:
+    """A claim that somebody states."""
+    stated = stated_claim(given, deltas)
+    if isinstance(stated, NoPromise):
+        return Claim(math.inf, source, stated)
+    return Claim(float(stated(deltas[0]) if callable(stated) else stated), source, stated)
+
+
+def of_algorithm(plan: Plan, deltas: Sequence[float]) -> KnownClaim:
+    """What the algorithm promises without any training."""
+    if not _accounts(plan.algorithm):
+        return KnownClaim(None)
+    return _for_neighbours(claim_of(plan.algorithm, deltas, "algorithm"), plan)
+
+
+def _accounts(algorithm: Any) -> bool:
+    """Whether an algorithm states an epsilon; one that wraps another does if that one does."""
+    inner = getattr(algorithm, "algorithm", None)
+    return isinstance(algorithm, algorithms.Claims) and (inner is None or _accounts(inner))
+
+
+def _for_neighbours(claim: Claim, plan: Plan, doubts: tuple[str, ...] = ()) -> KnownClaim:
+    """The claim, unless it is about other neighbours; one that promises nothing is about all."""
+    if plan.adjacency.name != "include" and not isinstance(claim.stated, NoPromise):
+        return KnownClaim(None, (LEFT_ASIDE,))
+    return KnownClaim(claim, doubts)
+
+
+def by_training(plan: Plan, deltas: Sequence[float], say: Say) -> KnownClaim:
+    """What the first models of a plan promise."""
     models = len(first_models(plan))
     if not models:
-        return None
-    if plan.adjacency.name != "include":
-        say(LEFT_ASIDE)
-        return None
+        return KnownClaim(None)
     trained = "one model is" if models == 1 else f"{models} models are"
     say(f"no claim is stated, so {trained} trained first: the claim is that of the accountant.")
     try:
@@ -66,22 +85,8 @@ def by_training(
         # An InputError names the mistake itself.
         details = "" if isinstance(error, InputError) else traceback_of(error)
         raise TrainingError(f"[algorithm] training failed ({text}).", details) from None
-    if promise is None:
-        return None
-    for doubt in promise.caveats:
-        say(f"warning: {doubt}")
-    epsilon = promised(promise, delta)
-    return (Claim(epsilon, "algorithm"), promise) if math.isfinite(epsilon) else None
-
-
-def promised(promises: algorithms.Claims, delta: float) -> float:
-    """The claimed epsilon at a delta; infinite if there is none."""
-    place = "[algorithm] claimed_epsilon"
-    failure = f"{place}: cannot be called with delta"
-    epsilon = loading.run_user_code(failure, promises.claimed_epsilon, delta=delta)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
-        raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
-    return float(epsilon)
+    assert promise is not None  # of an algorithm that accounts
+    return _for_neighbours(claim_of(promise, deltas, "algorithm"), plan, promise.caveats)
 
 
 def stated_claim(claim: Any, deltas: Sequence[float]) -> Any:

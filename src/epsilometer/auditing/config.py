@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from epsilometer import _files
+from epsilometer._arrays import Say
 from epsilometer._display import Displayed
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.auditing import claims
-from epsilometer.auditing.claims import Claim, Say
+from epsilometer.auditing.claims import Claim
 from epsilometer.auditing.designs import TrainPilot, design_of, kind_of, plan_of
+from epsilometer.auditing.execution import Execution
 from epsilometer.auditing.tables import AlgorithmTable, AuditFile, EstimateTable, worded
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
+from epsilometer.inputs.recorded import CURVE
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.designs import Design, ShadowModels
 from epsilometer.measurement.executors import check_name
@@ -51,33 +54,40 @@ DEFAULT = Path(__file__).with_name("default_audit.toml")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AuditConfig(Displayed, view="inputs.AUDIT"):
-    """A configuration with everything it names loaded and checked."""
+    """An audit with everything it names loaded and checked."""
 
-    file: AuditFile
     plan: Plan
-    store: Path
+    store: Any
+    """A path, a store, or None to hold losses in memory."""
     attack: Attack
     statistic: Statistic
+    target_alpha: float
     model: CountModel | None
-    """The published model; None for canaries, which it does not know."""
-    profile: CurveModel | None
+    """The count model; None for canaries and pools, which it does not know."""
+    curve: CurveModel | None
+    """The curve model; None if it was declined."""
+    deltas: tuple[float, ...]
+    level: float
     claim: Claim | None
-    promise: algorithms.TrainingClaim | None = None
-    """What trained models promise, where `with_training_claim` asked them."""
+    doubts: tuple[str, ...] = ()
+    """Why a claim was left aside or is uncertain, a sentence each."""
+    execution: Execution = field(default_factory=Execution)
 
     @property
     def delta(self) -> float:
-        """What epsilon is asked at."""
-        return self.file.estimate.delta
+        """The delta of the models: the first."""
+        return self.deltas[0]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the configuration."""
-        table = self.file.audit
-        records = table.dataset_size or round((table.pool_size or 1) * table.share)
+        share = getattr(self.plan.design, "share", 1.0)
+        size = self.plan.dataset_size
+        records = round(size * share) if size else self.plan.bases[0].size(0, 0)
         if self.delta < 1 / records:
-            return ()
+            return self.doubts
         return (
+            *self.doubts,
             f"delta = {self.delta:g} is not below 1/{records}, one over the number of records: training "
             "that publishes a record as it is can keep such a promise, so a small epsilon means little.",
         )
@@ -86,36 +96,31 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
         """The claim at another delta: that of the algorithm there, or the same epsilon."""
         if self.claim is None:
             return math.inf
-        if self.claim.source == "algorithm":
-            promises = self.promise or self.plan.algorithm
-            assert isinstance(promises, algorithms.Claims)
-            return claims.promised(promises, delta)
-        return self.claim.epsilon
+        stated = self.claim.stated
+        return float(stated(delta)) if callable(stated) else self.claim.epsilon
 
     def with_training_claim(self, on_message: Say = _files.warn) -> AuditConfig:
         """The same with the claim of an algorithm that accounts for its training, such as Opacus.
 
         Trains the first model of each hypothesis to see it (of canaries the first run), unless something
-        is claimed already.  ``on_message`` is called before that, and with doubts about the claim.
+        is claimed already.  ``on_message`` is called before that.
         """
         if self.claim is not None:
             return self
-        found = claims.by_training(self.plan, self.delta, on_message)
-        return self if found is None else replace(self, claim=found[0], promise=found[1])
+        claim, doubts = claims.by_training(self.plan, self.deltas, on_message)
+        return replace(self, claim=claim, doubts=(*self.doubts, *doubts))
 
-    def claiming(self, claim: Callable[[float], float]) -> AuditConfig:
-        """The same with another claim, at the delta of the model; none where it is infinite."""
-        epsilon = claim(self.delta)
-        stated = Claim(epsilon, "option") if math.isfinite(epsilon) else None
-        return replace(self, claim=stated)
+    def claiming(self, claim: Any, source: str = "option") -> AuditConfig:
+        """The same with a claim that somebody states; see `claims.stated_claim`."""
+        return replace(self, claim=claims.claim_of(claim, self.deltas, source), doubts=())
 
 
 def read_audit(
     path: str | PathLike[str],
     *,
     folder: Path | None = None,
-    estimate: Mapping[str, Any] | None = None,
-    store: Path | None = None,
+    tables: Mapping[str, Mapping[str, Any]] | None = None,
+    store: Any = None,
     on_message: Say = _files.warn,
     train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
@@ -127,12 +132,13 @@ def read_audit(
         A TOML file; the code that it names is imported.
     folder
         Where relative paths and modules start; default: the folder of the file.
-    estimate
-        Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
+    tables
+        Values that go before those of the file, by table, such as ``{"estimate": {"claim": 2.0}}``;
+        ``delta`` may be several.
     store
         Replaces the store that the file names; relative to ``folder``.
     on_message
-        Called with a sentence before something is downloaded, and when an algorithm's claim is not used.
+        Called with a sentence before something is downloaded.
     train_pilot
         Is called where a pilot shall choose the challenge points and is not trained yet: it measures
         ``pilot.plan`` into ``pilot.store``.  Without it such a configuration is refused.
@@ -149,26 +155,52 @@ def read_audit(
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name}: not valid TOML ({error}).") from None
+    given = {table: dict(values) for table, values in (tables or {}).items()}
+    deltas = _deltas(given.get("estimate", {}))
     try:
-        if estimate and isinstance(data.get("estimate", {}), dict):
-            data["estimate"] = {**data.get("estimate", {}), **estimate}
+        for table, values in given.items():
+            if isinstance(data.get(table, {}), dict):
+                data[table] = {**data.get(table, {}), **values}
         file = AuditFile.model_validate(data)
-        if store is not None:
-            audit = file.audit.model_copy(update={"store": str(store)})
-            file = file.model_copy(update={"audit": audit})
     except ValidationError as error:
         wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {wrong}{'' if wrong.endswith('?') else '.'}") from None
     try:
-        found = _loaded(file, folder or path.absolute().parent, on_message, train_pilot)
+        home = folder or path.absolute().parent
+        kept = home / (file.audit.store if store is None or not _is_path(store) else store)
+        config = _loaded(file, home, kept, on_message, train_pilot)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    if found.claim is not None and "claim" in (estimate or {}):
-        return replace(found, claim=found.claim._replace(source="option"))
-    return found
+    claimed = given.get("estimate", {}).get("claim") is not None
+    stated = file.estimate.claim
+    config = replace(
+        config,
+        deltas=deltas or config.deltas,
+        store=kept if store is None or _is_path(store) else store,
+    )
+    if stated is not None:
+        return config.claiming(stated, "option" if claimed else "configuration")
+    claim, doubts = claims.of_algorithm(config.plan, config.deltas)
+    return replace(config, claim=claim, doubts=doubts)
 
 
-def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | None) -> AuditConfig:
+def _is_path(store: object) -> bool:
+    return isinstance(store, str | PathLike)
+
+
+def _deltas(table: dict[str, Any]) -> tuple[float, ...]:
+    """Several deltas, of which the models have the first; empty for one or none."""
+    given = table.get("delta")
+    if given is None or isinstance(given, int | float):
+        return ()
+    deltas = tuple(map(float, given))
+    table["delta"] = deltas[0] if deltas else None
+    return deltas
+
+
+def _loaded(
+    file: AuditFile, folder: Path, store: Path, say: Say, train_pilot: TrainPilot | None
+) -> AuditConfig:
     from epsilometer.datasets import named
 
     check_name(file.execution.executor)
@@ -193,7 +225,7 @@ def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | N
     algorithm = _algorithm(file.algorithm, folder)
     design = design_of(file, algorithm, statistic, folder)
     try:
-        kind = kind_of(file, population, algorithm, folder, train_pilot)
+        kind = kind_of(file, population, algorithm, folder, store, train_pilot)
         plan = plan_of(file.audit, design, population, algorithm, kind)
     except InputError as error:
         text = str(error)
@@ -203,35 +235,48 @@ def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | N
         text = f"{type(error).__name__}: {error}"
         key = "canary_kind" if design.canaries else "challenge"
         raise InputError(f"[audit] {key}: {getattr(file.audit, key)} failed ({text}).") from None
+    how = file.execution
     return AuditConfig(
-        file=file,
         plan=plan,
-        store=folder / file.audit.store,
+        store=store,
         attack=ATTACKS.get(file.attack.method or "", LikelihoodRatio()),
         statistic=statistic,
-        model=_published(file.estimate, design),
-        profile=_profile(file.estimate, design, algorithm),
-        claim=claims.known(file.estimate.claim, plan, file.estimate.delta, say),
+        target_alpha=file.attack.target_alpha,
+        model=_count_model(file.estimate, design),
+        curve=_curve_model(file.estimate, design, algorithm),
+        deltas=(file.estimate.delta,),
+        level=file.estimate.level,
+        claim=None,
+        execution=Execution(executor=how.executor, workers=how.workers, retries=how.retries),
     )
 
 
-def _published(table: EstimateTable, design: Design) -> CountModel | None:
-    """The published model; none of canaries, nor of points that share models."""
-    if design.canaries or not design.models(1):
+def counted(design: Design) -> bool:
+    """Whether the count model knows a design: neither canaries, nor points that share models."""
+    return not design.canaries and bool(design.models(1))
+
+
+def likelihood_of(design: Design) -> str:
+    """The likelihood of counts measured with a design."""
+    return INDEPENDENT if isinstance(design, ShadowModels) else CORRELATED
+
+
+def _count_model(table: EstimateTable, design: Design) -> CountModel | None:
+    """The count model; none of canaries, nor of points that share models."""
+    if not counted(design):
         return None
-    default = INDEPENDENT if isinstance(design, ShadowModels) else CORRELATED
     strength: Any = table.strength  # a number or None, as its validator says
     return model_of(
         table.delta,
-        likelihood=table.likelihood or default,
+        likelihood=table.likelihood or likelihood_of(design),
         strength=strength,
         epsilon_prior_scale=table.epsilon_prior_scale,
     )
 
 
-def _profile(table: EstimateTable, design: Design, algorithm: Any) -> CurveModel | None:
-    """The whole-curve model, if it was not declined."""
-    if table.model != "profile":
+def _curve_model(table: EstimateTable, design: Design, algorithm: Any) -> CurveModel | None:
+    """The curve model, if it was not declined."""
+    if table.model != CURVE:
         return None
     strength: Any = table.strength
     chosen = {"family", "mixing"} & table.model_fields_set

@@ -14,9 +14,10 @@ from epsilometer.attacks.pool_attacks import POOL_ATTACKS, most_leaking
 from epsilometer.attacks.rules import ATTACKS
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.auditing.challenge import PILOT, challenge_of, check_number
-from epsilometer.auditing.tables import AuditFile, AuditTable, ExecutionTable
+from epsilometer.auditing.tables import AuditFile, AuditTable
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
+from epsilometer.inputs.recorded import CURVE
 from epsilometer.measurement.bases import ADJACENCIES
 from epsilometer.measurement.canary_kinds import KINDS, CustomCanaries
 from epsilometer.measurement.challenges import ChallengeKind, PilotPoints, RandomPoints
@@ -56,7 +57,6 @@ class Pilot:
 
     plan: Plan
     store: Path
-    execution: ExecutionTable
 
     def ranking(self) -> tuple[int, ...] | None:
         """Records of its pool, those that leak most first; None before all its models are trained."""
@@ -126,8 +126,8 @@ def _pool(file: AuditFile) -> Pool:
     for key in ("statistic", "target_alpha"):
         if key in attack.model_fields_set:
             raise InputError(f"[attack] {key} is for many models; on a pool the method decides.")
-    if file.estimate.model != "profile":
-        raise InputError("[estimate] model: pools are read by the whole-curve model, profile.")
+    if file.estimate.model != CURVE:
+        raise InputError("[estimate] model: pools are read by the curve model, curve.")
     method = attack.method or DEFAULT_ATTACK
     if method not in POOL_ATTACKS:
         raise InputError(
@@ -168,8 +168,8 @@ def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path
         for key in keys:
             if key in part.model_fields_set:
                 raise InputError(f"[{name}] {key} is for many models; canaries have scores alone.")
-    if file.estimate.model != "profile":
-        raise InputError("[estimate] model: canaries are read by the whole-curve model, profile.")
+    if file.estimate.model != CURVE:
+        raise InputError("[estimate] model: canaries are read by the curve model, curve.")
     planted = int(getattr(algorithm, "gradient_canaries", 0))
     kind: Any = table.canary_kind or (GRADIENT if planted else "population")
     count = table.canaries or (planted if kind == GRADIENT else 0) or CANARIES
@@ -208,6 +208,7 @@ def kind_of(
     population: Population,
     algorithm: Any,
     folder: Path,
+    store: Path,
     train_pilot: TrainPilot | None,
 ) -> ChallengeKind:
     """Which challenge points the file means; a pilot is trained for them if need be."""
@@ -216,7 +217,7 @@ def kind_of(
         return challenge_of(table.challenge, folder=folder)
     if table.design == POOL:
         return RandomPoints()  # its own first stage chooses among all of them
-    pilot = pilot_of(file, population, algorithm, folder / table.store)
+    pilot = pilot_of(file, population, algorithm, store)
     records = pilot.plan.dataset_size or 0
     if table.challenge_bases > records:
         raise InputError(
@@ -257,4 +258,4 @@ def pilot_of(file: AuditFile, population: Population, algorithm: Any, store: Pat
         seed=int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1)),
     )
     own_store = store.with_name(f"{store.stem}-pilot{store.suffix}")
-    return Pilot(plan=plan, store=own_store, execution=file.execution)
+    return Pilot(plan=plan, store=own_store)

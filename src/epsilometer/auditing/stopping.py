@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from epsilometer import _validate
+from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import prove
 
@@ -19,7 +21,7 @@ class Answer(Protocol):
     """A posterior."""
 
     @property
-    def trustworthy(self) -> bool: ...
+    def accurate(self) -> bool: ...
     def credible_interval(self, parameter: str, level: float) -> tuple[float, float]: ...
 
 
@@ -76,11 +78,11 @@ class UntilWidth:
         scores: Callable[[], Sequence[Scores]],
         answers: Callable[[], Sequence[Answer]],
     ) -> InterimAnalysis:
-        found = answers()
-        ends = [each.credible_interval("epsilon", self.level) for each in found]
+        answered = answers()
+        ends = [each.credible_interval("epsilon", self.level) for each in answered]
         width = max(high - low for low, high in ends)
         # An interval that did not reach its accuracy is no reason to stop.
-        reached = width <= self.wanted and all(each.trustworthy for each in found)
+        reached = width <= self.wanted and all(each.accurate for each in answered)
         return InterimAnalysis(bases, width, reached)
 
     def progress(self, now: InterimAnalysis) -> str:
@@ -115,6 +117,7 @@ class UntilProven:
     claim: float
     delta: float
     error: float
+    independent: bool = True
 
     first_size = 1
 
@@ -125,7 +128,14 @@ class UntilProven:
         answers: Callable[[], Sequence[Answer]],
     ) -> InterimAnalysis:
         proofs = [
-            prove(each, delta=self.delta, claim=self.claim, error=self.error) for each in scores()
+            prove(
+                variant,
+                delta=self.delta,
+                claim=self.claim,
+                error=self.error,
+                independent=self.independent,
+            )
+            for variant in scores()
         ]
         e_value = min(proof.e_value or 0.0 for proof in proofs)
         # A proof that is valid for one planned analysis only is no reason to stop.
@@ -201,3 +211,38 @@ def interim_sizes(most: int, first: int = UntilWidth.first_size) -> Iterator[int
         # A quarter more narrows the interval by about a tenth; fewer would make no difference.
         size = max(size + 2, math.ceil(1.25 * size))
     yield most
+
+
+NOTHING_TO_REFUTE = (
+    "the training promises nothing, so there is nothing to refute: the audit does not stop early."
+)
+
+
+def goal_of(
+    config: Any, question: Any, *, until_width: float | None, until_proven: bool
+) -> Goal | None:
+    """The goal at which an audit stops, if any."""
+    if until_width is not None:
+        _validate.positive("until_width", until_width)
+        if until_proven:
+            raise InputError("`until_width=` and `until_proven=` both stop the audit; choose one.")
+    if config.model is None and (until_width is not None or until_proven):
+        raise InputError(
+            "`until_width=` and `until_proven=` are for many models: proofs from canaries and pools are "
+            "valid for one planned analysis, so fix the number of runs or models in advance."
+        )
+    if until_width is not None:
+        return UntilWidth(wanted=until_width, level=question.level)
+    if not until_proven:
+        return None
+    if config.claim is None:
+        raise InputError("`until_proven=` needs a claimed epsilon: `claim=`.")
+    if not math.isfinite(config.claim.epsilon):
+        config.execution.say(NOTHING_TO_REFUTE)
+        return None
+    return UntilProven(
+        claim=config.claim.epsilon,
+        delta=config.delta,
+        error=question.error,
+        independent=question.independent,
+    )

@@ -20,6 +20,9 @@ from epsilometer.model.from_words import LIKELIHOOD_KINDS
 LARGEST_SIZE = 10**9
 """Models, bases or records that nobody means: a slip of the keyboard is refused before it is planned."""
 
+OLD_MODELS = {"profile": "curve", "published": "count"}
+"""Words for the models in earlier versions, and those of today."""
+
 Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 
 
@@ -98,12 +101,12 @@ class AttackTable(_Table):
 class EstimateTable(_Table):
     """The assumptions; delta, a privacy parameter, has no default.
 
-    ``family`` and ``mixing`` are of the whole-curve model, ``likelihood`` of the published one, which is
-    estimated too.
+    ``family`` and ``mixing`` are of the curve model, ``likelihood`` of the count model, which is estimated
+    too.
     """
 
     delta: Annotated[float, Field(ge=0, lt=1)]
-    model: Literal["profile", "published"] = "profile"
+    model: Literal["curve", "count"] = "curve"
     family: Literal[(AVERAGE, *FAMILIES)] = AVERAGE  # type: ignore[valid-type]
     mixing: str | float = "free"
     likelihood: Literal[tuple(LIKELIHOOD_KINDS)] | None = None  # type: ignore[valid-type]
@@ -111,6 +114,13 @@ class EstimateTable(_Table):
     strength: str | float | None = None
     epsilon_prior_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     level: Annotated[float, Field(gt=0, lt=1)] = 0.9
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model(cls, value: Any) -> Any:
+        if isinstance(value, str) and value in OLD_MODELS:
+            raise PydanticCustomError("model", f"the model is now called {OLD_MODELS[value]}")
+        return value
 
     @field_validator("strength", mode="wrap")
     @classmethod

@@ -24,7 +24,7 @@ OLD_COUNT_POSTERIOR = "published.nc"
 """Name of the count model's posterior in folders of earlier versions."""
 
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
-CANARIES, POINTS = "canaries.csv", "points.csv"
+CANARIES, POINTS, COUNTS = "canaries.csv", "points.csv", "counts.csv"
 """Files of a result."""
 
 CURVE, COUNT = "curve", "count"

@@ -1,0 +1,102 @@
+"""How the models of an audit are trained and where their losses are kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsilometer._arrays import Say
+from epsilometer._progress import OnProgress
+from epsilometer._warnings import tell
+from epsilometer.measurement.checking import check_training
+from epsilometer.measurement.engine import RETRIES, Measurement, measure
+from epsilometer.measurement.first_models import WARNING, TrainingCheck
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.sqlite_store import SqliteStore
+
+NO_STORE = "none"
+"""The word for losses that are kept for one run only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Who trains, and what is said meanwhile.
+
+    Parameters
+    ----------
+    executor, workers, retries, accept_changed_code, on_progress
+        As for `measure`.
+    kept
+        Whether the store outlives the audit.
+    on_message
+        Called with a line of text now and then; warnings are Python's own.
+    """
+
+    executor: str | Executor = "serial"
+    workers: int | None = None
+    retries: int = RETRIES
+    accept_changed_code: bool = False
+    kept: bool = True
+    on_progress: OnProgress = None
+    on_message: Say | None = None
+
+    def say(self, line: str) -> None:
+        """A line of progress, or a warning."""
+        if line.startswith(WARNING):
+            tell([line.removeprefix(WARNING)])
+        elif self.on_message is not None:
+            self.on_message(line)
+
+    def measure(self, plan: Plan, store: Any) -> Measurement:
+        """Train the models that the store does not have."""
+        with self._opened(store) as opened:
+            return measure(
+                plan,
+                opened,
+                executor=self.executor,
+                workers=self.workers,
+                retries=self.retries,
+                accept_changed_code=self.accept_changed_code,
+                on_progress=self.on_progress,
+                on_message=self.say,
+            )
+
+    def check(self, plan: Plan, store: Any) -> TrainingCheck:
+        """Train the first models only."""
+        with self._opened(store) as opened:
+            return check_training(
+                plan,
+                opened,
+                executor=self.executor,
+                workers=self.workers,
+                accept_changed_code=self.accept_changed_code,
+            )
+
+    @contextmanager
+    def _opened(self, store: Any) -> Iterator[Any]:
+        """The store, or an open one whose file will be deleted."""
+        if self.kept or not isinstance(store, Path):
+            yield store
+            return
+        with SqliteStore(store) as temporary:
+            temporary.kept = False
+            yield temporary
+
+
+@contextmanager
+def chosen_store(given: Any) -> Iterator[Any]:
+    """The store to use instead of the configuration's, None to use that one.
+
+    For ``none`` it is in a temporary folder, which also holds the store of a pilot and is deleted at
+    the end.
+    """
+    if given != NO_STORE:
+        yield Path(given).absolute() if isinstance(given, str) else given
+        return
+    with tempfile.TemporaryDirectory(prefix="epsilometer-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder) / "audit.db"

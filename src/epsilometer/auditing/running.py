@@ -1,0 +1,268 @@
+"""Running an audit: train, attack, estimate and judge every variant of the models."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from epsilometer._warnings import tell
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.repeats import repeats
+from epsilometer.attacks.result import AttackResult
+from epsilometer.auditing.config import AuditConfig
+from epsilometer.auditing.stopping import Goal, InterimAnalysis, Stopping, interim_sizes
+from epsilometer.engines import estimate as engines
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.inputs.recorded import CANARIES, COUNTS, CURVES, LOSSES, POINTS
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.verdict import FAIL_ON
+from epsilometer.measurement.duplicates import base_warnings
+from epsilometer.measurement.engine import Measurement
+from epsilometer.measurement.pool_records import records_of
+from epsilometer.model.flaws import failure_flaws
+from epsilometer.model.scores import Scores
+from epsilometer.posteriors.posterior import CountPosterior
+
+Estimate = Callable[[Any, Any], Any]
+"""Counts and a count model, or scores and a curve model, in; the posterior out."""
+
+SEVERITY = FAIL_ON["inconclusive"]
+"""Labels of verdicts, the most severe first."""
+
+MOST_FAILURES = 10
+"""Different error messages that are named; `status` has them all."""
+
+LONGEST_MESSAGE = 160
+"""Characters of one error message."""
+
+
+class Counted(NamedTuple):
+    """The count model's part: how models were attacked, and the posterior from their counts."""
+
+    attacked: AttackResult
+    posterior: CountPosterior
+
+
+class Estimated(NamedTuple):
+    """The measurements and estimates of one variant.
+
+    ``curve`` is the posterior of the curve model, if asked; ``counted`` is None for canaries and pools.
+    """
+
+    variant: str
+    losses: Losses | PoolLosses
+    scores: Scores
+    curve: CurvePosterior | None
+    counted: Counted | None
+
+    @property
+    def answer(self) -> Any:
+        """The posterior that answers: that of the curve model, where there is one."""
+        if self.curve is not None:
+            return self.curve
+        assert self.counted is not None
+        return self.counted.posterior
+
+
+def run_audit(
+    config: AuditConfig,
+    question: Question,
+    *,
+    goal: Goal | None = None,
+    engine: Any = None,
+    estimate: Estimate | None = None,
+    on_message: Callable[[str], None] | None = None,
+) -> Result:
+    """Train, attack, estimate and judge; of several variants the most severe result, with all of them.
+
+    ``question`` is completed by the deltas and the claim of the audit.  ``engine`` has the settings of
+    the count model's engine; ``estimate`` replaces the engines' call, for a display.
+    """
+    tell(config.warnings)
+    run: Any = estimate or partial(_estimate, engine=engine, on_message=on_message)
+    config, measurement, estimated, stopping = _measure_until(config, goal, run)
+    tell(failure_sentences(measurement))
+    claim = config.claim
+    asked = replace(
+        question,
+        deltas=config.deltas if len(config.deltas) > 1 else (),
+        claim=None if claim is None else claim.stated,
+        claim_source=None if claim is None else claim.source,
+    )
+    results = [
+        result_of(
+            variant.answer,
+            asked,
+            scores=variant.scores,
+            beside=variant.counted.posterior if variant.curve and variant.counted else None,
+            origin=origin_of(config, measurement, variant, stopping),
+            on_message=on_message,
+        )
+        for variant in estimated
+    ]
+    return most_severe(results)
+
+
+def _estimate(data: Any, model: Any, *, engine: Any, on_message: Any) -> Any:
+    run: Any = engines.estimate
+    settings = None if hasattr(model, "families") else engine
+    return run(data, model, settings, on_message=on_message)
+
+
+def most_severe(results: Sequence[Result]) -> Result:
+    """The result with the most severe verdict, else the largest epsilon; it has all as ``variants``."""
+    if len(results) == 1:
+        return results[0]
+
+    def severity(result: Result) -> tuple[int, float]:
+        label = "" if result.verdict is None else result.verdict.label
+        rank = SEVERITY.index(label) if label in SEVERITY else len(SEVERITY)
+        return rank, -result.posterior.median("epsilon")
+
+    worst = copy(min(results, key=severity))
+    named = {str(result.origin.variant): result for result in results}
+    object.__setattr__(worst, "variants", named)
+    return worst
+
+
+def _estimate_variants(
+    config: AuditConfig, measurement: Measurement, estimate: Estimate
+) -> list[Estimated]:
+    """Attack and estimate every variant."""
+    estimated = []
+    flaws = failure_flaws(len(measurement.failures))
+    for variant, measured in measurement.losses.items():
+        losses = records_of(config.plan, measured)
+        counted = None
+        if config.model is not None:
+            attacked = config.plan.design.attack(losses, config.attack, statistic=config.statistic)
+            counts = attacked.counts(config.target_alpha).with_flaws(flaws)
+            counted = Counted(attacked, estimate(counts, config.model))
+        scores = config.plan.design.scores(losses, config.statistic, skip=True).with_flaws(flaws)
+        curve = None if config.curve is None else estimate(scores, config.curve)
+        estimated.append(Estimated(variant, losses, scores, curve, counted))
+    return estimated
+
+
+def _measure_until(
+    config: AuditConfig, goal: Goal | None, estimate: Estimate
+) -> tuple[AuditConfig, Measurement, list[Estimated], Stopping | None]:
+    """Measure and estimate, in steps until the goal is reached for every variant.
+
+    Returns the configuration with the plan that was carried out, all that it led to, and how it ended;
+    without a goal there is one step, and nothing to say of its end.
+    """
+    how = config.execution
+    if goal is None:
+        measurement = how.measure(config.plan, config.store)
+        return config, measurement, _estimate_variants(config, measurement, estimate), None
+    most = len(config.plan.bases)
+    analyses: list[InterimAnalysis] = []
+    trained = 0
+    for size in interim_sizes(most, goal.first_size):
+        now = replace(config, plan=config.plan.first(size))
+        step = how.measure(now.plan, now.store)
+        trained += step.trained
+        measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)
+        # Estimates that a goal does not need are computed once, at the end.
+        estimated = cache(partial(_estimate_variants, now, measurement, estimate))
+        analyses.append(
+            goal.analyse(
+                size,
+                partial(_scores, now, measurement),
+                lambda estimated=estimated: [each.answer for each in estimated()],  # type: ignore[misc]
+            )
+        )
+        how.say(f"{size:,} of {most:,} bases: {goal.progress(analyses[-1])}")
+        if analyses[-1].reached:
+            break
+    stopping = Stopping(goal=goal, analyses=tuple(analyses), most_bases=most)
+    return now, measurement, estimated(), stopping
+
+
+def _scores(config: AuditConfig, measurement: Measurement) -> list[Scores]:
+    """The scores of every variant."""
+    scores = config.plan.design.scores
+    return [scores(losses, config.statistic, skip=True) for losses in measurement.losses.values()]
+
+
+def origin_of(
+    config: AuditConfig, measurement: Measurement, estimated: Estimated, stopping: Stopping | None
+) -> Origin:
+    """Where the data of a variant came from."""
+    plan, counted = config.plan, estimated.counted
+    attack: dict[str, Any] = plan.design.attack_description(config.statistic.name)
+    if counted is not None:
+        attack = describe(counted.attacked, config.target_alpha)
+    shared = measurement.shares_models
+    # With the counts, so that they are read back with them.
+    attack["warnings"] = [
+        *config.warnings,
+        *repeats(estimated.losses),
+        *attack.get("warnings", ()),
+        *base_warnings(plan.all_records, plan.names, plan.bases),
+    ]
+    tables: dict[str, Any] = {CANARIES if estimated.scores.one_run else POINTS: estimated.scores}
+    curves = None
+    if counted is not None:
+        curves = counted.attacked.sweep()
+        tables = {LOSSES: estimated.losses, COUNTS: counted.posterior.counts, CURVES: curves}
+    return Origin(
+        plan={
+            "hash": plan.content_hash,
+            "population": plan.population.name,
+            "adjacency": plan.adjacency.name,
+            "design": plan.design.identity()["name"],
+            "dataset_size": plan.dataset_size,
+            "seed": plan.seed,
+            **({} if plan.challenge_kind.random else {"challenge": plan.challenge_kind.name}),
+            **plan.design.facts,
+        },
+        attack=attack,
+        models={
+            "trained": measurement.trained,
+            "reused": measurement.reused,
+            "failed": len(measurement.failures),
+        },
+        failures=tuple(failure.described() for failure in measurement.failures),
+        warnings=tuple(attack["warnings"]),
+        curves=curves,
+        tables=tables,
+        variant=estimated.variant if shared else None,
+        siblings=tuple(n for n in measurement.losses if n != estimated.variant) if shared else (),
+        stopping={} if stopping is None else stopping.described(),
+    )
+
+
+def describe(attacked: AttackResult, target_alpha: float) -> dict[str, Any]:
+    """An attack and its counts as plain values for JSON."""
+    return {
+        "target_alpha": target_alpha,
+        "statistic": attacked.statistic,
+        "attack": attacked.attack,
+        "bases": attacked.counts(target_alpha).rows(),
+        "warnings": attacked.warnings(target_alpha),
+    }
+
+
+def failure_sentences(measurement: Measurement) -> list[str]:
+    """Models that failed, by error message."""
+    by_message: dict[str, list[Any]] = {}
+    for failure in measurement.failures:
+        by_message.setdefault(failure.message, []).append(failure)
+    sentences = []
+    for message, alike in list(by_message.items())[:MOST_FAILURES]:
+        others = f" (and {len(alike) - 1} more alike)" if len(alike) > 1 else ""
+        model = measurement.plan.sizes.named(alike[0].task)
+        sentences.append(
+            f"{model}{others} failed {alike[0].attempts} times and is left out: "
+            f"{textwrap.shorten(message, LONGEST_MESSAGE)}"
+        )
+    return sentences
