@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from epsilometer._table import Table
-    from epsilometer.display.view import View
 
 VIEWS = "epsilometer.display"
 """The package that holds the views."""
@@ -39,11 +38,12 @@ class Displayed:
 
     def _repr_html_(self) -> str:
         """A small table, and a figure if there is one, for notebooks."""
-        return view_of(self).html(self)
+        return str(view_of(self).html(self))
 
     def summary(self) -> Table:
         """The main numbers as a table."""
-        return view_of(self).table(self)
+        shown: Table = view_of(self).table(self)
+        return shown
 
 
 class Plotted(Displayed):
@@ -65,11 +65,11 @@ class Plotted(Displayed):
         Figure
             A new figure, or the one that ``ax`` belongs to.
         """
-        return view_of(self).draw(self, which, ax)
+        figure: Figure = view_of(self).draw(self, which, ax)
+        return figure
 
 
-def view_of(shown: Displayed) -> View:
-    """The view of a result or of data."""
+def view_of(shown: Displayed) -> Any:
+    """The view of a result or of data: a ``View`` of `display/view.py`, or a subclass that can more."""
     module, _, name = shown._view.partition(".")
-    found: View = getattr(import_module(f"{VIEWS}.{module}"), name)
-    return found
+    return getattr(import_module(f"{VIEWS}.{module}"), name)

@@ -33,6 +33,7 @@ def _line(result: Result) -> str:
     known = result.contradiction is None
     parts.append(epsilon_words(result.posterior, result.level) if known else "no reliable estimate")
     parts.append(f"delta = {result.delta:g}")
+    parts += [] if result.trustworthy else ["DO NOT QUOTE"]
     if result.warnings:
         parts.append(f"{len(result.warnings)} warning{'s' if len(result.warnings) > 1 else ''}")
     return "; ".join(parts)

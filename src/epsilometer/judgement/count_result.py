@@ -12,7 +12,6 @@ import numpy as np
 
 from epsilometer.checks.comparison import CHECK_SEED, ModelComparison, alternatives, compare_models
 from epsilometer.checks.influence import Influence, leave_one_out
-from epsilometer.checks.outlook import Outlook, is_quick, look_ahead
 from epsilometer.checks.predictive import PredictiveCheck, check_predictions
 from epsilometer.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.checks.warnings import (
@@ -23,8 +22,9 @@ from epsilometer.checks.warnings import (
 )
 from epsilometer.engines.exact.over_delta import DeltaCurve, estimate_curve
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.judgement import next_step
+from epsilometer.judgement import next_step, what_if
 from epsilometer.judgement.objections import misfit_reasons
+from epsilometer.judgement.outlook import Outlook, is_quick, look_ahead
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import Grounds, Outcome
@@ -232,6 +232,11 @@ class CountResult(Result):
     @cached_property
     def next_step(self) -> str:
         return next_step.after_counts(self)
+
+    @cached_property
+    def what_if(self) -> what_if.WhatIf:
+        self._tell("what if")
+        return what_if.of_counts(self)
 
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta, self.models

@@ -15,7 +15,7 @@ from epsilometer.checks.roc_curves import AlternativeCurvePrior, RocCheck, check
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import ContradictionError
-from epsilometer.judgement import next_step
+from epsilometer.judgement import next_step, what_if
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.objections import MOST_NAMED
 from epsilometer.judgement.result import BaseLeak, Result
@@ -201,6 +201,11 @@ class CurveResult(Result):
     @cached_property
     def next_step(self) -> str:
         return next_step.after_curves(self)
+
+    @cached_property
+    def what_if(self) -> what_if.WhatIf:
+        self._tell("what if")
+        return what_if.of_curves(self)
 
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta

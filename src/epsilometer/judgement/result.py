@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from epsilometer._arrays import Say
 from epsilometer._display import Plotted, view_of
@@ -33,13 +33,11 @@ from epsilometer.judgement.objections import (
 )
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict, decide, no_promise
+from epsilometer.judgement.what_if import WhatIf
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import Proof, prove, refuted_together
-
-if TYPE_CHECKING:
-    from epsilometer.judgement.what_if import WhatIf
 
 NEARLY_ALL = 0.995
 """A probability that two digits would round to 1."""
@@ -175,6 +173,11 @@ class Result(Plotted, ABC, view="results.RESULT"):
     @abstractmethod
     def next_step(self) -> str:
         """What to do next, in one sentence."""
+
+    @cached_property
+    @abstractmethod
+    def what_if(self) -> WhatIf:
+        """What the page's sliders need to recompute this result; it is slow, and only the page's."""
 
     @cached_property
     @abstractmethod
@@ -377,14 +380,6 @@ class Result(Plotted, ABC, view="results.RESULT"):
             warnings.append(self.contradiction)
         warnings += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
         return tuple(dict.fromkeys([*warnings, *self.model_warnings]))
-
-    @cached_property
-    def what_if(self) -> WhatIf:
-        """What the page's sliders need to recompute this result; it is slow, and only the page's."""
-        from epsilometer.judgement.what_if import what_if
-
-        self._tell("what if")
-        return what_if(self)  # type: ignore[arg-type]  # a result is of one of the two kinds
 
     # --- views --------------------------------------------------------------------------------
 

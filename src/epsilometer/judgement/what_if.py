@@ -90,19 +90,32 @@ class _Grid(NamedTuple):
     note: str = ""
 
 
-def what_if(result: CountResult | CurveResult) -> WhatIf:
-    """The data of the sliders for a result."""
+def of_counts(result: CountResult) -> WhatIf:
+    """The data of the sliders for a result of the count model."""
+    if result.posterior.chains is not None:
+        return WhatIf(None, CHAINS)
+    return _cannot(result) or _described(result, _count_grid(result))
+
+
+def of_curves(result: CurveResult) -> WhatIf:
+    """The data of the sliders for a result of the curve model."""
+    return _cannot(result) or _described(result, _curve_grid(result))
+
+
+def _cannot(result: Result) -> WhatIf | None:
+    """Why there are no sliders, because of the prior."""
     prior = result.model.epsilon
     if prior.fixed_value is not None:
         return WhatIf(None, FIXED)
-    compiled = prior.compiled
-    if compiled is None or compiled[0] not in PRIOR_KINDS:
+    if prior.compiled is None or prior.compiled[0] not in PRIOR_KINDS:
         return WhatIf(None, CUSTOM)
-    if result.kind == "count" and result.posterior.chains is not None:
-        return WhatIf(None, CHAINS)
-    grid = _curve_grid(result) if result.kind == "curve" else _count_grid(result)
-    kind, *numbers = compiled
-    scale = fields(prior)[0].name  # type: ignore[arg-type]  # every compiled prior is a dataclass
+    return None
+
+
+def _described(result: CountResult | CurveResult, grid: _Grid) -> WhatIf:
+    prior = result.model.epsilon
+    kind, *numbers = prior.compiled
+    scale = fields(prior)[0].name  # every compiled prior is a dataclass
     return WhatIf(
         {
             "prior": {"kind": kind, "numbers": numbers},

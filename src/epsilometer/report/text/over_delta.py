@@ -132,9 +132,9 @@ def rows_over_delta(over: OverDelta) -> list[tuple[str, ...]]:
 
 
 def compact_rows(over: OverDelta) -> list[tuple[str, ...]]:
-    """The same table without the joint band, for the first screen."""
+    """The same table without the joint band and the stars, for the first screen."""
     rows = rows_over_delta(over)
-    kept = [place for place, name in enumerate(rows[0]) if not name.startswith("joint")]
+    kept = [place for place, name in enumerate(rows[0]) if name and not name.startswith("joint")]
     return [tuple(row[place] for place in kept) for row in rows]
 
 

@@ -6,7 +6,7 @@ import math
 import textwrap
 
 from epsilometer import _files, _terminal
-from epsilometer._text import counted, table_lines, wrapped
+from epsilometer._text import counted, percent, table_lines, wrapped
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
@@ -130,7 +130,10 @@ def _next_lines(result: Result) -> list[str]:
 def _small_table(result: Result) -> list[str]:
     """Epsilon over several deltas, if that was asked for."""
     over = _asked_over_delta(result)
-    return [] if over is None else ["", *delta_table(compact_rows(over))]
+    if over is None:
+        return []
+    title = f"Epsilon over delta, {percent(over.level)} intervals:"
+    return ["", title, *delta_table(compact_rows(over))]
 
 
 def _asked_over_delta(result: Result) -> OverDelta | None:
