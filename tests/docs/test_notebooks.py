@@ -118,7 +118,8 @@ def test_differences_are_seen() -> None:
 SMALL = """
 import epsilometer as em
 plan = em.Plan(
-    population=em.datasets.load_population("directions"), algorithm=em.training.ClippedMean(noise=0.05, records=20),
+    population=em.datasets.load_population("directions"),
+    algorithm=em.training.ClippedMean(noise=0.05, records=20),
     design=em.CrossFed(replicates=8), challenge_bases=2, dataset_size=19, seed=1,
 )
 def train(**more): return em.measure(plan, **more)

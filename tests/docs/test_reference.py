@@ -11,7 +11,9 @@ from tests.docs.scripts import DOCS, EXTENSIONS, script
 
 FOLDERS = (".", "how-to", "explanation", "reference", "notebooks")
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|exception):: (\w+)$", flags=re.MULTILINE)
-PART = re.compile(r"^\.\. currentmodule:: (epsilometer[\w.]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PART = re.compile(
+    r"^\.\. currentmodule:: (epsilometer[\w.]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def documented() -> list[str]:
@@ -22,7 +24,7 @@ def documented() -> list[str]:
 
 
 def test_every_public_name_is_in_the_reference_once() -> None:
-    """A new name goes into the section of its module, with ``.. autoclass::`` or ``.. autofunction::``."""
+    """A new name goes into the section of its module: ``.. autoclass::`` or ``.. autofunction::``."""
     public = script("public_names").public()
     top = set(public["epsilometer"])
     expected = [f"epsilometer.{name}" for name in top]
