@@ -45,7 +45,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     if outside.any():
         raise InputError(
             f"expected losses of at least 0 for statistic {chosen.name}, got "
-            f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.attacks.Loss()`, accepts any."
+            f"{losses.loss[outside][0]:g}; `statistic=\"loss\"` (an object: em.attacks.Loss()) accepts any."
         )
     if losses.one_run:
         return _canary_scores(losses, chosen)

@@ -90,13 +90,15 @@ def result_for(
     *,
     delta: float | None = None,
     model: Any = None,
+    question: Question | None = None,
     on_message: Any = None,
     origin: Any = None,
     **asked: Any,
 ) -> Result:
     """The result of a question about anything that `source_of` takes.
 
-    A result keeps its posterior, unless another delta or a model is given.
+    A result keeps its posterior, unless another delta or a model is given.  The question is given
+    whole, or as arguments of `question_of`.
     """
     source = source_of(given)
     known = source.known
@@ -105,10 +107,10 @@ def result_for(
         if isinstance(model, CountModel | CurveModel):
             raise InputError("expected either delta or a model, which has one, got both.")
     if known is not None and model is None and delta in (None, known.delta):
-        question = question_of(source, known.delta, **asked)
+        question = question or question_of(source, known.delta, **asked)
         return judged(source, question, on_message=on_message, origin=origin)
     data, chosen = prepared(source, model, delta)
-    question = question_of(source, chosen.delta, **asked)
+    question = question or question_of(source, chosen.delta, **asked)
     run: Any = engines.estimate
     engine = known.posterior.engine if known is not None and model is None else None
     posterior = run(data, chosen, engine, on_message=on_message)

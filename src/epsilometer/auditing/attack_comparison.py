@@ -56,7 +56,7 @@ class Attacked:
         if first_stage is None and points is None:
             return self
         if not self.pool:
-            raise InputError("--first-stage and --points are for pools; these are many models.")
+            raise InputError("`first_stage=` and `points=` are for pools; these are many models.")
         design = replace_judging(self.design, first_stage=first_stage, points=points)
         return replace(self, design=design)
 

@@ -1,4 +1,4 @@
-"""From what `em.audit` and `epsilometer audit` are given to a configuration: a file, or Python objects."""
+"""From a file, or from Python objects, to the configuration of an audit."""
 
 from __future__ import annotations
 

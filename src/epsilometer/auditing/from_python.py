@@ -74,8 +74,7 @@ def config_of(algorithm: Any, population: Any, wanted: Wanted, store: Any) -> Au
     """The audit of an algorithm on a population."""
     algorithms.check(algorithm)
     records = population_of(population)
-    design = CrossFed(replicates=DEFAULTS["replicates"].default)
-    design = wanted.design or design
+    design: Design = wanted.design or CrossFed(replicates=DEFAULTS["replicates"].default)
     adjacency = _adjacency(wanted.adjacency)
     statistic = _statistic(wanted.statistic)
     plan = Plan(
@@ -120,9 +119,7 @@ def _bases(wanted: Wanted, design: Design) -> Any:
     return DEFAULTS["challenge_bases"].default
 
 
-def _size(
-    wanted: Wanted, population: Population, design: Any, adjacency: Adjacency
-) -> int | None:
+def _size(wanted: Wanted, population: Population, design: Any, adjacency: Adjacency) -> int | None:
     """Records of D: half of the population, of canaries and pools all that are left."""
     if wanted.dataset_size is not None or isinstance(wanted.bases, Sequence):
         return wanted.dataset_size
@@ -155,17 +152,21 @@ def _models(
     wanted: Wanted, design: Any, algorithm: Any
 ) -> tuple[CountModel | None, CurveModel | None]:
     """The count model and the curve model; the first that is not None answers, the curve model first."""
-    model = CURVE if wanted.model is None else wanted.model
+    model: Any = CURVE if wanted.model is None else wanted.model
     known = isinstance(model, CountModel | CurveModel)
     if not known:
         model = _validate.one_of("model", model, (CURVE, COUNT))
     if known and wanted.deltas and wanted.deltas[0] != model.delta:
-        raise InputError(f"expected `delta=` or a model, which has delta={model.delta:g}, got both.")
+        raise InputError(
+            f"expected `delta=` or a model, which has delta={model.delta:g}, got both."
+        )
     delta = model.delta if known else wanted.deltas[0]
     count = model_of(delta, likelihood=likelihood_of(design)) if counted(design) else None
     if isinstance(model, CountModel) or model == COUNT:
         if count is None:
-            raise InputError("expected the curve model for canaries and pools, got the count model.")
+            raise InputError(
+                "expected the curve model for canaries and pools, got the count model."
+            )
         return (model if isinstance(model, CountModel) else count), None
     if isinstance(model, CurveModel):
         return count, model

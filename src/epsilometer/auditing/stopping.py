@@ -94,7 +94,7 @@ class UntilWidth:
             return f"{interval} is {last.value:.3g} wide (goal: at most {self.wanted:g})"
         return (
             f"{interval} is still {last.value:.3g} wide (goal: at most {self.wanted:g}); "
-            "`epsilometer plan --pilot` estimates how many more are needed"
+            "`epsilometer plan --pilot` or em.plan estimates how many more are needed"
         )
 
     why_valid = (

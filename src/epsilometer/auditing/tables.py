@@ -101,8 +101,8 @@ class AttackTable(_Table):
 class EstimateTable(_Table):
     """The assumptions; delta, a privacy parameter, has no default.
 
-    ``family`` and ``mixing`` are of the curve model, ``likelihood`` of the count model, which is estimated
-    too.
+    ``family`` and ``mixing`` are of the curve model, ``likelihood`` of the count model, which is
+    estimated too.
     """
 
     delta: Annotated[float, Field(ge=0, lt=1)]

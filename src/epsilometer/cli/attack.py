@@ -52,7 +52,7 @@ def attack(
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack models by their losses and count the errors."""
-    from epsilometer.auditing.variants import describe
+    from epsilometer.auditing.running import describe
 
     rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
@@ -61,7 +61,7 @@ def attack(
     outputs.check_file(target, outputs.TABLE_ENDINGS, option="--output", force=force)
     outputs.check_file(curves, (".csv",), option="--curves", force=force)
     looked_at = [
-        statistic_of(name.strip(), folder=Path(), place="--statistic")
+        statistic_of(name.strip(), folder=Path(), place="`statistic=`")
         for name in (statistic or "loss").split(",")
     ]
     losses, design = results.losses_of(file, variant, shadows)
@@ -104,8 +104,7 @@ def _deliver(
         results.say(counts.to_csv())
     else:
         results.say(text + results.written_to(written))
-    for warning in data["warnings"]:
-        results.warn(f"warning: {warning}")
+    results.warn_all(data["warnings"])
     return 0
 
 

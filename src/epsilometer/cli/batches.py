@@ -12,8 +12,8 @@ from epsilometer.cli import results
 from epsilometer.cli.results import PREVIOUS, STDIN
 from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import (
+    CURVE,
     POSTERIOR,
-    WHOLE_CURVE,
     is_result,
     losses_in,
     open_result,
@@ -98,8 +98,8 @@ class Batches:
         from epsilometer.model.from_words import in_words, profile_in_words
 
         assert self.start is not None
-        profile = self.start.provenance.engine == WHOLE_CURVE
-        words = profile_in_words if profile else in_words
+        curve = self.start.provenance.engine == CURVE
+        words = profile_in_words if curve else in_words
         own = words(self.start.model) | {"engine": self.start.provenance.engine, "preset": None}
         for name, value in options.items():
             if value is not None and value != own.get(name):

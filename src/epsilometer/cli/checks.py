@@ -20,8 +20,7 @@ def show(
 ) -> int:
     """Print the result, and warnings on stderr; returns the exit code."""
     warnings = [*trial.warnings, *warnings]
-    for text in warnings:
-        results.warn(f"warning: {text}")
+    results.warn_all(warnings)
     for failure in trial.failures:
         where = trial.plan.sizes.named(failure.task)
         results.warn(f"warning: {where} failed, others did not: {failure.message}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,17 +14,9 @@ from epsilometer.cli import options, outputs, results
 from epsilometer.cli.gate_options import Gate, GateOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.recorded import Recorded
-    from epsilometer.judgement.claimed_curve import CurveVerdict, JudgedCurve
-    from epsilometer.judgement.curve_result import ProfileResult
-    from epsilometer.judgement.result import Question, Result
-    from epsilometer.judgement.verdict import Verdict
-    from epsilometer.report.views import AnyResult
-
-    AnyVerdict = Verdict | CurveVerdict
+    from epsilometer.judgement.question import Question
 
 DEFAULT_ERROR = 0.05
 """Default error probability of proofs."""
@@ -46,10 +38,13 @@ class ThresholdOptions:
 
     @property
     def thresholds(self) -> em.judgement.Thresholds:
+        """The thresholds, by default those of the verdict."""
+        return self.thresholds_after(em.judgement.Thresholds())
+
+    def thresholds_after(self, known: em.judgement.Thresholds) -> em.judgement.Thresholds:
+        """The thresholds, by default those that are known."""
         given = {"pass_at_most": self.pass_at_most, "fail_at_least": self.fail_at_least}
-        return em.judgement.Thresholds(
-            **{name: value for name, value in given.items() if value is not None}
-        )
+        return replace(known, **{name: value for name, value in given.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +54,7 @@ class VerdictOptions(ThresholdOptions):
     fail_on: str = option(
         "never|proven|fail|inconclusive",
         "Exit with code 3 if the verdict is FAIL (proven); `fail`: for any FAIL; `inconclusive`: also "
-        "for INCONCLUSIVE.",
+        "for INCONCLUSIVE. NO PROMISE always exits with code 3.",
         default="never",
     )
     error: float | None = option("P", "Error probability of proofs. Default: 0.05.")
@@ -75,110 +70,45 @@ class VerdictOptions(ThresholdOptions):
         """Refuse invalid options before any work is done."""
         from epsilometer.judgement.verdict import FAIL_ON
 
-        _validate.one_of("fail_on", self.fail_on, ("never", *FAIL_ON))
-        _validate.open_unit_interval("error", self.chosen_error)
+        _validate.one_of("fail_on", self.fail_on, FAIL_ON)
+        if self.error is not None:
+            _validate.open_unit_interval("error", self.error)
         _ = self.thresholds
-
-    @property
-    def chosen_error(self) -> float:
-        """The error probability of proofs, or its default."""
-        return DEFAULT_ERROR if self.error is None else self.error
-
-    def as_recorded(self, asked: dict[str, Any]) -> VerdictOptions:
-        """These options, with those of a recorded result as defaults."""
-        numbers = {
-            name: asked[name]
-            for name in ("error", "pass_at_most", "fail_at_least")
-            if name in asked and getattr(self, name) is None
-        }
-        shared = self.shared_models or asked.get("shared_models", False)
-        return replace(self, **numbers, shared_models=shared)
 
     def check_claim(self, claim: object) -> None:
         """Refuse --fail-on without a claim."""
         if claim is None and self.fail_on != "never":
             raise InputError(f"--fail-on {self.fail_on} needs a claimed epsilon to judge.")
 
-    def result(
-        self,
-        posterior: em.engines.CountPosterior,
-        level: float,
-        claim: float | None,
-        delivery: DeliveryOptions,
-        *,
-        source: str | None = None,
-        **context: Any,
-    ) -> Result:
-        """The judged result of a posterior; ``context`` is its origin and its curve over delta."""
-        from epsilometer.judgement.result import Result
-
-        asked = self._question(level, claim, delivery, source)
-        return Result(posterior=posterior, question=asked, report=results.tell, **context)
-
-    def profile_result(
-        self,
-        posterior: em.engines.CurvePosterior,
-        level: float,
-        claim: float | None,
-        delivery: DeliveryOptions,
-        *,
-        source: str | None = None,
-        **context: Any,
-    ) -> ProfileResult:
-        """The judged result of a whole-curve posterior."""
-        from epsilometer.judgement.curve_result import ProfileResult
-
-        asked = self._question(level, claim, delivery, source)
-        return ProfileResult(posterior=posterior, question=asked, report=results.tell, **context)
-
-    def recorded_result(
-        self,
-        recorded: Recorded,
-        level: float,
-        claim: float | None,
-        delivery: DeliveryOptions,
-        *,
-        source: str | None = None,
-    ) -> AnyResult:
-        """A recorded result, judged, with its origin and its published model."""
-        from epsilometer.inputs.sources import scores_of_result
-
-        asked = (level, claim, delivery)
-        context: dict[str, Any] = {"source": source, "origin": recorded.origin}
-        scores, chosen = scores_of_result(recorded), self.as_recorded(recorded.asked)
-        if recorded.kind != WHOLE_CURVE:
-            return chosen.result(recorded.posterior, *asked, scores=scores, **context)
-        published = None
-        if recorded.published is not None:
-            published = chosen.result(recorded.published, *asked, scores=scores, **context)
-        return chosen.profile_result(recorded.posterior, *asked, published=published, **context)
-
-    def _question(
-        self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None
+    def question(
+        self, delivery: DeliveryOptions, known: Mapping[str, Any] | None = None, **asked: Any
     ) -> Question:
-        from epsilometer.judgement.result import OtherModels, Question
+        """The question of these options; ``known`` is that of a result, their default."""
+        from epsilometer.judgement.question import OtherModels, Question
 
-        return Question(
-            level=level,
-            claim=claim,
-            claim_source=source,
-            thresholds=self.thresholds,
-            accept_untrusted=self.allow_unconverged,
-            other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
-            error=self.chosen_error,
-            independent=not self.shared_models,
-        )
+        question = dict(known or {})
+        if "claim" in asked:
+            question.pop("claim_source", None)
+        question |= {name: value for name, value in asked.items() if value is not None}
+        before = question.get("thresholds", em.judgement.Thresholds())
+        question["thresholds"] = self.thresholds_after(before)
+        if self.error is not None:
+            question["error"] = self.error
+        if self.shared_models:
+            question["independent"] = False
+        question["accept_untrusted"] = self.allow_unconverged
+        question["other_models"] = OtherModels.FULL if delivery.check_model else OtherModels.QUICK
+        return Question(**question)
 
-    def exit_code(self, trustworthy: bool, verdicts: Sequence[AnyVerdict]) -> int:
-        """4 takes precedence over 3: an inaccurate result has no verdict, unless it is proven."""
-        from epsilometer.judgement.verdict import FAIL_ON
-
-        refused = FAIL_ON.get(self.fail_on, ())
-        if any(each.grounds == "proven" and each.label in refused for each in verdicts):
+    def exit_code(self, judged: Sequence[em.Result]) -> int:
+        """4 goes before a judged 3: an inaccurate result has no verdict, unless it is proven."""
+        verdicts = [result.verdict for result in judged if result.verdict is not None]
+        stopped = [verdict for verdict in verdicts if verdict.stops(self.fail_on)]
+        if any(verdict.grounds in ("proven", "stated") for verdict in stopped):
             return REFUSED
-        if not trustworthy and not self.allow_unconverged:
+        if not self.allow_unconverged and not all(result.accurate for result in judged):
             return NOT_CONVERGED
-        return REFUSED if any(each.label in refused for each in verdicts) else 0
+        return REFUSED if stopped else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +126,7 @@ class DeliveryOptions(GateOptions):
         "the same data is replaced; other files need --force.",
     )
     report: Path | None = option("FILE", "Write a self-contained HTML report.", "--report")
+    details: bool = options.DETAILS
     figures: Path | None = options.FIGURES
     force: bool = outputs.FORCE
     check_model: bool = options.CHECK_MODEL
@@ -237,186 +168,109 @@ class DeliveryOptions(GateOptions):
         paths = [path for path in (*self.pages(suffixes), *drawn) if path.is_file() or not done]
         outputs.remember(self.output, paths, audit=audit, done=done)
 
-    def write(self, result: AnyResult, *, suffix: str = "") -> list[Path]:
+    def write(self, result: em.Result, *, suffix: str = "") -> list[Path]:
         """Write the folder, the page and the figures; ``suffix`` tells variants of one audit apart."""
-        written = []
-        if self.output is not None:
-            write_result(result, self.output / suffix.lstrip("-"))
-            written.append(self.output)
-        if not self.shows_all:
-            return written
         from epsilometer.report import writing
         from epsilometer.report.views import views_of
 
-        shown = views_of(result).charts(result)
+        written = []
+        if self.output is not None:
+            writing.write_result(result, self.output / suffix.lstrip("-"))
+            written.append(self.output)
+        if not self.shows_all:
+            return written
+        charts = views_of(result).charts(result)
         if self.report is not None:
             written += self.pages([suffix])
-            writing.write_page(result, written[-1], shown)
+            writing.write_page(result, written[-1], charts)
         if self.figures is not None:
             written.append(self.figures / suffix.lstrip("-"))
-            writing.write_figures(shown, written[-1])
+            writing.write_figures(charts, written[-1])
         return written
 
 
-def write_result(result: AnyResult, folder: Path) -> None:
-    """Write posterior, figures and summary, and the curve over delta if there is one."""
-    from epsilometer.report.figures.profile import PROFILE_CHART_NAMES
-    from epsilometer.report.figures.published import CHART_NAMES
-    from epsilometer.report.views import views_of
-
-    views = views_of(result)
-    folder.mkdir(parents=True, exist_ok=True)
-    earlier = (folder / POSTERIOR).exists()
-    result.posterior.save(folder / POSTERIOR)
-    made = views.folder_charts(result)
-    if earlier:
-        names = {*CHART_NAMES, *PROFILE_CHART_NAMES}
-        stale = [f"{name}.png" for name in names - {chart.name for chart in made}]
-        for name in [*stale, LEAKS, PUBLISHED]:
-            # Files of an earlier estimate would contradict this one.
-            (folder / name).unlink(missing_ok=True)
-    text = json.dumps(views.data(result), indent=2, allow_nan=False) + "\n"
-    figures = {f"{chart.name}.png": chart.draw() for chart in made}
-    results.write_files(folder, {}, figures)
-    results.write_files(folder, {SUMMARY: text} | _profile_texts(result), {})
-    published = getattr(result, "published", None)
-    if published is not None:
-        published.posterior.save(folder / PUBLISHED)
-    if isinstance(result.over_delta, em.engines.JointDeltaCurve):
-        _write_profile_curve(result, result.over_delta, folder)
-    elif result.over_delta is not None:
-        write_curve(result.over_delta, folder)
-
-
-def _profile_texts(result: Any) -> dict[str, str]:
-    """Tables of a whole-curve result only."""
-    if not hasattr(result.posterior, "scores"):
-        return {}
-    from epsilometer.report.text.profile_summary import leaks_csv
-
-    return {LEAKS: leaks_csv(result)}
-
-
-def write_curve(curve: JudgedCurve, folder: Path) -> None:
-    """Write a curve over delta as CSV, JSON and a figure."""
-    from epsilometer.report.figures.delta_curve import delta_curve_chart
-    from epsilometer.report.text.delta_table import curve_csv, curve_data
-
-    _write_curve(folder, curve_csv(curve), curve_data(curve), delta_curve_chart(curve))
-
-
-def _write_profile_curve(result: Any, curve: em.engines.JointDeltaCurve, folder: Path) -> None:
-    """Write the curve of the whole-curve model."""
-    from epsilometer.report.figures.profile import profile_delta_chart
-    from epsilometer.report.text.profile_summary import profile_curve_csv, profile_curve_data
-
-    chart = profile_delta_chart(result)
-    data = profile_curve_data(curve, result.curve_verdict)
-    _write_curve(folder, profile_curve_csv(curve), data, chart)
-
-
-def _write_curve(folder: Path, rows: str, data: dict[str, Any], chart: Any) -> None:
-    texts = {"curve.csv": rows, "curve.json": json.dumps(data, indent=2) + "\n"}
-    results.write_files(folder, texts, {"curve.png": chart.draw()})
-
-
-def write_and_print(
-    as_json: bool,
-    printed: Callable[[], Any],
+def deliver(
+    result: em.Result,
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
     *,
-    write: Callable[[], list[Path]],
-    warnings: Callable[[], list[str]],
-) -> None:
-    """Write, print and warn; a folder that cannot be written does not prevent the printing."""
+    file: Path | None,
+    make_room: Callable[[], list[Path]] = list,
+    audit: str | None = None,
+    trained: bool = False,
+) -> int:
+    """Write and print a result, or all its variants, and return the exit code.
+
+    ``make_room`` moves earlier files away and returns their paths; ``audit`` is the identity of an
+    audit, and ``trained`` says whether to tell how many models it trained.
+    """
+    judged = list(result.variants.values()) or [result]
+    suffixes = [f"-variant-{name}" for name in result.variants] or [""]
+    gate = Gate(
+        options=delivery,
+        source=file,
+        fail_on=verdict.fail_on,
+        judged=judged,
+        report=delivery.report,
+    )
     failure: OSError | None = None
     written: list[Path] = []
     with results.progress("report"):
         try:
-            written = write()
-        except OSError as error:
+            kept = make_room()
+            delivery.remember(audit, suffixes, done=False)
+            for variant, suffix in zip(judged, suffixes, strict=True):
+                written += delivery.write(variant, suffix=suffix)
+            delivery.remember(audit, suffixes, done=True)
+            written = list(dict.fromkeys([*written, *kept, *gate.write()]))
+        except OSError as error:  # does not prevent the printing
             failure = error
-        shown, lines = printed(), warnings()
-    results.answer(as_json, lambda: shown, lambda: shown + results.written_to(written))
-    for line in lines:
-        results.warn(line)
+        shown = _data(result) if delivery.as_json else _text(judged, delivery, trained=trained)
+        warnings = [warning for variant in judged for warning in variant.warnings]
+    results.answer(delivery.as_json, lambda: shown, lambda: shown + results.written_to(written))
+    if delivery.as_json or not sys.stdout.isatty():  # a screen has them already
+        results.warn_all(warnings)
     if failure is not None:
         raise failure
-
-
-def gate_of(
-    results: Sequence[AnyResult],
-    delivery: DeliveryOptions,
-    verdict: VerdictOptions,
-    source: Path | None,
-) -> Gate:
-    """The gate that reports on some results of one file."""
-    from epsilometer.report.gates.findings import finding_of
-    from epsilometer.report.views import views_of
-
-    accept = verdict.allow_unconverged
-    return Gate(
-        options=delivery,
-        source=source,
-        fail_on=verdict.fail_on,
-        find=lambda: [finding_of(each, accept_untrusted=accept) for each in results],
-        summarise=lambda: [views_of(each).data(each) for each in results],
-        report=delivery.report,
-    )
-
-
-def deliver(
-    result: AnyResult,
-    delivery: DeliveryOptions,
-    verdict: VerdictOptions,
-    make_room: Callable[[], list[Path]] = list,
-    *,
-    file: Path | None = None,
-) -> int:
-    """Write and print a result; ``make_room`` moves earlier files away and returns their paths."""
-    from epsilometer.report.views import views_of
-
-    views, gate = views_of(result), gate_of([result], delivery, verdict, file)
-
-    def write() -> list[Path]:
-        kept = make_room()
-        delivery.remember(None, done=False)
-        written = delivery.write(result) + kept
-        delivery.remember(None, done=True)
-        return written + gate.write()
-
-    write_and_print(
-        delivery.as_json,
-        lambda: views.data(result) if delivery.as_json else views.text(result),
-        write=write,
-        warnings=lambda: warnings_about(result),
-    )
     gate.announce()
-    return verdict.exit_code(result.trustworthy, verdicts_of(result))
+    return verdict.exit_code(judged)
 
 
-def warnings_about(result: AnyResult) -> list[str]:
-    """Warnings for stderr, the most serious first."""
-    from epsilometer.report.text.delta_table import curve_notes
-
-    found = []
-    if not result.posterior.trustworthy:
-        found.append(f"do not quote this result: {result.posterior.engine_description}.")
-    if result.contradiction is not None:
-        found.append(f"warning: {result.contradiction}")
-    over = result.over_delta
-    if (
-        over is not None
-        and not isinstance(over, em.engines.JointDeltaCurve)
-        and not over.curve.trustworthy
-    ):
-        found.append(curve_notes(over)[0])
-    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.data_warnings]
+def _data(result: em.Result) -> Any:
+    """The output as an object for JSON."""
+    if not result.variants:
+        return result.to_dict()
+    models = result.origin.models
+    return {
+        "variants": [variant.to_dict() for variant in result.variants.values()],
+        "models_trained": models["trained"],
+        "models_reused": models["reused"],
+    }
 
 
-def verdicts_of(result: AnyResult) -> list[AnyVerdict]:
-    """The verdicts of a result: at its own delta, and over several."""
-    over: Any = result.over_delta
-    if over is not None:
-        curve = isinstance(over, em.engines.JointDeltaCurve)
-        over = getattr(result, "curve_verdict", None) if curve else over.verdict
-    return [each for each in (result.verdict, over) if each is not None]
+def _text(judged: Sequence[em.Result], delivery: DeliveryOptions, *, trained: bool) -> str:
+    """The output as text."""
+    from epsilometer._text import counted, paragraphs
+    from epsilometer.report.views import views_of
+
+    origin, text = judged[0].origin, ""
+    if trained:
+        models = origin.models
+        text = (
+            f"{counted(models['trained'], 'model')} trained now, {models['reused']:,} reused, "
+            f"{models['failed']:,} failed.\n\n"
+        )
+    parts = []
+    for result in judged:
+        part = views_of(result).text(result, details=delivery.details)
+        if result.origin.variant is not None:
+            name = _files.printable(result.origin.variant)
+            part = (
+                f"Variant {name} (from the same trained models as the others,\nso the estimates are "
+                f"not independent)\n\n{part}"
+            )
+        parts.append(part)
+    text += "\n".join(parts)
+    if trained and origin.stopping:
+        text += "\n" + paragraphs([origin.stopping["sentence"]])
+    return text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.cli import outputs
 from epsilometer.cli.options import option
@@ -69,8 +70,8 @@ class Gate:
     ----------
     source
         The file that was audited or estimated; None for the default audit.
-    find, summarise
-        Return the findings, and their summaries as JSON data.
+    judged
+        The results, one for each variant.
     report
         The page that was written for a finding, if any.
     """
@@ -78,14 +79,15 @@ class Gate:
     options: GateOptions
     source: Path | None
     fail_on: str
-    find: Callable[[], list[Finding]]
-    summarise: Callable[[], list[dict[str, Any]]]
+    judged: Sequence[em.Result]
     report: Path | None = None
 
     @cached_property
     def findings(self) -> list[Finding]:
         """One per result."""
-        return self.find()
+        from epsilometer.report.gates.findings import finding_of
+
+        return [finding_of(result) for result in self.judged]
 
     def write(self) -> list[Path]:
         """Write JUnit XML and badges, and return their paths."""
@@ -114,10 +116,10 @@ class Gate:
             return
         from epsilometer.report.gates.tracking import log_to_mlflow, run_of
 
-        for finding, summary in zip(self.findings, self.summarise(), strict=True):
+        for finding, result in zip(self.findings, self.judged, strict=True):
             run = run_of(finding, source=None if self.source is None else self.source.name)
             page = [] if self.report is None else [_of_variant(self.report, finding)]
-            log_to_mlflow(run, summary, page)
+            log_to_mlflow(run, result.to_dict(), page)
 
     def _annotate(self) -> None:
         from epsilometer.report.gates.annotations import github_commands, job_summary

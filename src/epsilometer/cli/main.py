@@ -18,7 +18,7 @@ import typer
 
 from epsilometer import _files
 from epsilometer._text import paragraphs
-from epsilometer.cli import results, stores
+from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.calibrate import calibrate
@@ -135,7 +135,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     message, code, details, abandoned = "", 0, "", False
     try:
-        result: Any = app(args=arguments, prog_name="epsilometer", standalone_mode=False)
+        with results.heard():
+            result: Any = app(args=arguments, prog_name="epsilometer", standalone_mode=False)
         sys.stdout.flush()
         code = int(result or 0)
     except NotConvergedError as error:
@@ -162,7 +163,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         message = _interruption(arguments)
     if message:
         annotated = code != INTERRUPTED and _value_of("--annotate", arguments) == "github"
-        _print_failure(" ".join(message.split()), details, annotated=annotated)
+        message = results.in_shell_words(" ".join(message.split()))
+        _print_failure(message, details, annotated=annotated)
     training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
     interrupted = code == INTERRUPTED and threading.active_count() > 1
     if argv is None and (interrupted or (abandoned and training)):
@@ -186,7 +188,7 @@ def _print_failure(message: str, details: str, *, annotated: bool) -> None:
 
 def _interruption(arguments: Sequence[str]) -> str:
     """What an interrupted command leaves."""
-    if arguments[:1] == ["audit"] and _value_of("--store", arguments) == stores.NONE:
+    if arguments[:1] == ["audit"] and _value_of("--store", arguments) == "none":
         return "interrupted; with --store none no models are kept."
     return _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
 

@@ -20,12 +20,14 @@ from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.judgement.claimed_curve import Claim
     from epsilometer.model.dependence import Dependence
 
 ENGINES = ("exact", "mcmc")
 PRESETS = ("published",)
-MODELS = ("profile", "published")
+MODELS = ("curve", "count")
+OLD_MODELS = {"profile": "curve", "published": "count"}
+"""Words for the models in earlier versions, and those of today."""
+
 FREE = "free"
 DEFAULT_LEVEL = 0.9
 """Probability of the credible intervals by default, as in Python."""
@@ -72,13 +74,17 @@ CLAIM = option(
 DELTAS = option(
     "D",
     "The delta of (epsilon, delta)-DP, in [0, 1); it has no default. Several, D,D,... or a grid "
-    "LOW:HIGH:COUNT, give a curve; the report is about the first.",
+    "LOW:HIGH:COUNT, are judged together; estimates are those of the first.",
 )
 DELTA = option("D", "The delta of (epsilon, delta)-DP, in [0, 1); it has no default.")
 LEVEL = option(
     "L",
     "Probability of the credible intervals. Default: that of the configuration or result, or "
     f"{DEFAULT_LEVEL:g}.",
+)
+DETAILS = flag(
+    "Print everything: all parameters, bases, facts and warnings, not only the first screen.",
+    "--details",
 )
 CHECK_MODEL = flag("Compare alternative models.", "--check-model")
 FIGURES = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
@@ -125,7 +131,7 @@ class PriorOptions:
     def model(
         self, delta: float, dependence: Dependence | None, *counts: em.AttackCounts
     ) -> em.CountModel:
-        """The published model with these options; the counts determine the default likelihood."""
+        """The count model with these options; the counts determine the default likelihood."""
         from epsilometer.model.from_words import likelihood_for, model_of
 
         values = self.values | {"likelihood": self.likelihood or likelihood_for(*counts)}
@@ -143,12 +149,12 @@ def parse_strength(text: str | None) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions:
-    """The model, and the assumptions of the whole-curve model."""
+    """The model, and the assumptions of the curve model."""
 
     model: str | None = option(
-        "profile|published",
-        "profile: the whole trade-off curve from all scores (default for scores and losses); "
-        "published: the published model from counts.",
+        "curve|count",
+        "curve: the whole trade-off curve from all scores (default for scores and losses); count: the "
+        "model of counts, as published.",
     )
     family: str | None = option(
         "average|gaussian|laplace|response", "Family of trade-off curves. Default: average."
@@ -162,13 +168,17 @@ class CurveOptions:
     @property
     def chosen(self) -> str | None:
         """The chosen model, if any."""
+        if self.model in OLD_MODELS:
+            raise InputError(
+                f"--model {self.model} is now called --model {OLD_MODELS[self.model]}."
+            )
         return None if self.model is None else _validate.one_of("model", self.model, MODELS)
 
     def refuse(self, why: str) -> None:
-        """Refuse options of the whole-curve model where it is not used."""
+        """Refuse options of the curve model where it is not used."""
         for name in ("family", "mixing"):
             if getattr(self, name) is not None:
-                raise InputError(f"--{name} is for the whole-curve model; {why}.")
+                raise InputError(f"--{name} is for the curve model; {why}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +199,7 @@ class FileLossOptions(ScoreOptions):
 
     target_alpha: float | None = option(
         "A",
-        "Losses with --model published: count errors at this false-positive rate. Default: that of the "
+        "Losses with --model count: count errors at this false-positive rate. Default: that of the "
         "result's audit, or 0.1.",
     )
 
@@ -286,15 +296,14 @@ class ClaimOptions:
         if self.claim is not None:
             raise InputError("expected --claim or --claim-curve, got both.")
 
-    def over(self, deltas: tuple[float, ...], otherwise: Claim | None = None) -> Claim | None:
-        """The claim at each of several deltas; ``otherwise`` if the options have none."""
+    def stated(self, deltas: tuple[float, ...]) -> Any:
+        """The claim of the options: a number, a curve over delta, or None."""
         if self.claim_curve is None:
-            return otherwise if self.claim is None else self.claim
-
-        found = em.judgement.ClaimedCurve.read_csv(self.claim_curve)
-        if all(found(delta) == float("inf") for delta in deltas):
+            return self.claim
+        curve = em.judgement.ClaimedCurve.read_csv(self.claim_curve)
+        if all(curve(delta) == float("inf") for delta in deltas):
             raise InputError(f"{self.claim_curve}: nothing is claimed at any of the deltas.")
-        return found
+        return curve
 
 
 def given(*groups: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import PUBLISHED_MODEL
+from epsilometer.inputs.recorded import COUNT
 
 if TYPE_CHECKING:
     from epsilometer.planning.goals import Cost, Goal
@@ -55,7 +55,7 @@ class ScenarioOptions:
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name} is estimated from the pilot; leave it out.")
             posterior = _pilot(self.pilot, self.delta, self.likelihood)
-            if not posterior.trustworthy:
+            if not posterior.accurate:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, so the plan may not either."
                 )
@@ -73,12 +73,12 @@ class ScenarioOptions:
 
 
 def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.engines.CountPosterior:
-    """The published model's posterior of a pilot: that of a result, or estimated from its data."""
+    """The count model's posterior of a pilot: that of a result, or estimated from its data."""
     from epsilometer.inputs.sources import LossOptions
     from epsilometer.model.from_words import likelihood_for, model_of
 
     source = results.source_of(str(path), LossOptions())
-    own = None if source.recorded is None else source.recorded.of_kind(PUBLISHED_MODEL)
+    own = None if source.recorded is None else source.recorded.of_kind(COUNT)
     if own is not None:
         for name, value in (("delta", delta), ("likelihood", likelihood)):
             if value is not None:
@@ -86,11 +86,11 @@ def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.engine
         found: em.engines.CountPosterior = own.posterior
         return found
     try:
-        counts = source.data(PUBLISHED_MODEL)
+        counts = source.data(COUNT)
     except InputError:
         raise InputError(
-            f"{path}: expected counts, losses, a store or a result of the published model, got scores "
-            "only: plans are simulated with the published model."
+            f"{path}: expected counts, losses, a store or a result of the count model, got scores "
+            "only: plans are simulated with the count model."
         ) from None
     if source.recorded is not None and delta is None:
         delta = source.recorded.delta

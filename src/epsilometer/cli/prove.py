@@ -9,7 +9,7 @@ import epsilometer as em
 from epsilometer import _validate
 from epsilometer._text import wrapped
 from epsilometer.cli import options, results
-from epsilometer.cli.delivery import DEFAULT_ERROR, REFUSED
+from epsilometer.cli.delivery import REFUSED
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 
@@ -54,23 +54,19 @@ def prove(
     if claim is not None:
         _validate.non_negative("claim", claim)
     source = results.source_of(file, LossOptions(statistic=statistic, variant=variant))
-    recorded = source.recorded
+    known, recorded = source.asked, source.recorded
     if delta is None and recorded is not None:
         delta = recorded.delta
-    known = {} if recorded is None else recorded.asked
-    error = known.get("error", DEFAULT_ERROR) if error is None else error
-    shared_models = shared_models or known.get("shared_models", False)
     options.need_delta(delta)
     delta = _validate.delta(delta)
     if claim is None and recorded is not None and recorded.claim and delta == recorded.delta:
         claim = recorded.claim.epsilon
     if claim is None and fail_on != "never":
         raise InputError(f"--fail-on {fail_on} needs a claimed epsilon: --claim.")
-    data = source.counts if source.models is None else source.models
-    assert data is not None  # a source has one of them
-    found = em.prove(data, delta=delta, claim=claim, error=error, independent=not shared_models)
-    results.answer(as_json, found.described, lambda: _text(found, data))
-    return REFUSED if fail_on == "proven" and found.refuted else 0
+    independent = False if shared_models else known.get("independent", True)
+    proof = em.prove(source, delta=delta, claim=claim, error=error, independent=independent)
+    results.answer(as_json, proof.described, lambda: _text(proof, source.provable))
+    return REFUSED if fail_on == "proven" and proof.refuted else 0
 
 
 def _text(proof: em.Proof, data: Any) -> str:
@@ -78,7 +74,7 @@ def _text(proof: em.Proof, data: Any) -> str:
     from epsilometer._text import counted
     from epsilometer.judgement.units import units_of
     from epsilometer.proofs.proof import rounded_down
-    from epsilometer.report.text.verdict_words import e_value_text
+    from epsilometer.report.text.sentences import e_value_text
 
     at = f"at delta = {proof.delta:g}"
     finding = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}"

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from epsilometer import _validate
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
 from epsilometer.cli.gate_options import GateOptions
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import WHOLE_CURVE, is_result, open_result
-
-if TYPE_CHECKING:
-    from epsilometer.report.views import AnyResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +24,7 @@ class ReportDelivery(DeliveryOptions):
 class PageOptions(GateOptions):
     """What is written next to the page, and printed."""
 
+    details: bool = options.DETAILS
     figures: Path | None = options.FIGURES
     force: bool = outputs.FORCE
     as_json: bool = options.AS_JSON
@@ -53,46 +49,24 @@ def report(
     page: PageOptions,
 ) -> int:
     """Judge a result and write an HTML report."""
+    from epsilometer.auditing.answering import result_for
+    from epsilometer.inputs.sources import LossOptions
+
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
     delivery = ReportDelivery(output=None, report=output, **vars(page))
     verdict.check()
     delivery.check()
-    if result == results.STDIN or not is_result(Path(result)):
-        verdict.check_claim(claim)
-        found = _estimated(result, delta, level or options.DEFAULT_LEVEL, claim, verdict, delivery)
-        return deliver(found, delivery, verdict, file=Path(result))
-    recorded, source = open_result(Path(result)), None
-    if delta is not None and delta != recorded.delta:
+    source = results.source_of(result, LossOptions())
+    known = source.known
+    if known is None:
+        options.need_delta(delta)
+    elif delta is not None and delta != known.delta:
         raise InputError(
-            f"--delta {delta:g}: {result} is a result at delta = {recorded.delta:g}; estimate it at "
+            f"--delta {delta:g}: {result} is a result at delta = {known.delta:g}; estimate it at "
             f"another one with `epsilometer estimate {result} --delta {delta:g}`."
         )
-    if claim is None and recorded.claim is not None:
-        claim, source = recorded.claim
-    verdict.check_claim(claim)
-    level = level or recorded.level or options.DEFAULT_LEVEL
-    judged = verdict.recorded_result(recorded, level, claim, delivery, source=source)
+    question = verdict.question(delivery, source.asked, claim=claim, level=level)
+    verdict.check_claim(question.claim)
+    with results.progress("estimate") as (report_line, _):
+        judged = result_for(source, delta=delta, question=question, on_message=report_line)
     return deliver(judged, delivery, verdict, file=Path(result))
-
-
-def _estimated(
-    file: str,
-    delta: float | None,
-    level: float,
-    claim: float | None,
-    verdict: VerdictOptions,
-    delivery: DeliveryOptions,
-) -> AnyResult:
-    """The result of data that are not estimated yet."""
-    from epsilometer.estimating import default_model
-    from epsilometer.inputs.sources import LossOptions
-
-    source = results.source_of(file, LossOptions())
-    options.need_delta(delta)
-    assert delta is not None
-    data = source.data(source.kind)
-    model = default_model(data, _validate.delta(delta))
-    posterior = results.run_engine(data, model, None)
-    if source.kind == WHOLE_CURVE:
-        return verdict.profile_result(posterior, level, claim, delivery)
-    return verdict.result(posterior, level, claim, delivery, scores=source.models)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,19 +33,72 @@ PREVIOUS = "previous-"
 
 warn = _files.warn
 
+_warned: set[str] = set()
+"""Warnings that this run has printed."""
+
+
+def warn_all(sentences: Iterable[str]) -> None:
+    """Print each sentence as a warning, once in a run."""
+    for sentence in sentences:
+        text = in_shell_words(f"{sentence[:1].upper()}{sentence[1:]}")
+        if text not in _warned:
+            _warned.add(text)
+            warn(f"warning: {text}")
+
+
+_ARGUMENT = re.compile(r"`([a-z_]+)=([^`]*)`")
+
+
+def in_shell_words(message: str) -> str:
+    """A message of the library with its Python arguments as options of the shell.
+
+    Examples
+    --------
+    >>> in_shell_words('continue with `accept_changed_code=True`, or use `statistic="loss"`')
+    'continue with --accept-changed-code, or use --statistic loss'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match[1].replace("_", "-"), match[2].strip("\"'")
+        return f"--{name}" if value in ("", "True") else f"--{name} {value}"
+
+    return _ARGUMENT.sub(option, message)
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Print the library's warnings as lines on stderr, each once."""
+    _warned.clear()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, em.EpsilometerWarning):
+            warn_all([str(message)])
+        else:
+            usual(message, category, *place)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", em.EpsilometerWarning)
+        usual: Any = warnings.showwarning
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
 _open: list[Report] = []
 """The displays that are open, the innermost last."""
 
 
 def run_engine(data: Any, model: Any, settings: em.engines.McmcSettings | None) -> Any:
     """Estimate with a progress display."""
+    from epsilometer.engines import estimate as estimates
+
     title = "exact quadrature" if settings is None else "MCMC"
     if hasattr(model, "check"):
         model.check(data)
     else:
-        title = "whole curve"
+        title = "curve model"
     with progress(title) as (report, advance):
-        return em.estimate(data, model, settings, on_message=report, on_progress=advance)
+        run: Any = estimates.estimate
+        return run(data, model, settings, on_message=report, on_progress=advance or "none")
 
 
 @contextmanager
@@ -138,29 +193,20 @@ def text_of(file: str) -> tuple[str, str]:
 
 def source_of(file: str, options: LossOptions) -> Source:
     """The data of a file, a folder, a store or standard input."""
-    from epsilometer.inputs import sources as inputs
+    from epsilometer.inputs import held, sources
 
     if file != STDIN:
-        found = inputs.read(Path(file), options)
-        warn_of_failures(Path(file))
-        return found
+        return held.source_of(file, options)
     name, text = text_of(file)
-    return inputs.read_text(text, name, options)
+    return sources.read_text(text, name, options)
 
 
 def warn_of_failures(path: Path) -> None:
     """Warn if models of a store failed: the remaining ones are a selection."""
-    from epsilometer.measurement.sqlite_store import is_store
+    from epsilometer.inputs.loss_files import failures_in
+    from epsilometer.model.flaws import failure_flaws
 
-    if not is_store(path):
-        return
-    with em.stores.SqliteStore(path, read_only=True) as store:
-        failed = len(store.failures())
-    if failed:
-        warn(
-            f"warning: {failed:,} models failed and are left out; if failures depend on the training "
-            "data, estimates are biased and proofs may be invalid."
-        )
+    warn_all(failure_flaws(failures_in(path)))
 
 
 def losses_of(
@@ -170,9 +216,9 @@ def losses_of(
     from epsilometer.inputs import loss_files
 
     if file != STDIN:
-        found = loss_files.read_losses(Path(file), variant, shadows)
+        measured = loss_files.read_losses(Path(file), variant, shadows)
         warn_of_failures(Path(file))
-        return found
+        return measured
     loss_files.refuse_variant(variant)
     name, text = text_of(file)
     losses = em.Losses.parse_csv(text, name=name)

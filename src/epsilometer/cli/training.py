@@ -5,12 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import epsilometer as em
+from epsilometer.auditing.execution import Execution
 from epsilometer.cli import results
 
 SECONDS_BETWEEN_LINES = 30
 """Between lines of progress where there is no terminal: few enough for a log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownExecution(Execution):
+    """Training with a display."""
+
+    def measure(self, plan: em.Plan, store: Any) -> em.rows.Measurement:
+        """Train the models that the store does not have."""
+        with training_progress() as show:
+            return Execution.measure(replace(self, on_progress=show), plan, store)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def compare(
         named: dict[str, Any] = {}
         for name, each in _models(model).items():
             known = None if named else posterior
-            named[name] = estimate(data, each, on_message=on_message) if known is None else known  # type: ignore[call-overload]
+            named[name] = estimate(data, each, on_message=on_message) if known is None else known
         posteriors = list(named.items())
     run: Any = compare_scores if curves else compare_counts
     return run(data, delta=delta, significance=significance, posteriors=posteriors)  # type: ignore[no-any-return]

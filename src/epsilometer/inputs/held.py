@@ -33,14 +33,13 @@ ACCEPTED = (
     "file (score, member; loss, member; challenge_base, hypothesis, replicate, loss; false_positives, "
     "trials_h0, false_negatives, trials_h1); a dict of arrays `without` and `with_point`, or `members` "
     "and `others`; a pair of arrays (without, with_point); em.Scores, em.Losses, em.PoolLosses, "
-    "em.rows.PoolScores, em.AttackCounts, em.baselines.CanaryScoreAuditor; what em.measure(...) returns; "
-    "a posterior or a result"
+    "em.rows.PoolScores, em.AttackCounts, em.baselines.CanaryScoreAuditor; what em.measure(...) "
+    "returns; a posterior or a result"
 )
 
 
 def refusal(given: object) -> InputError:
     """What is accepted instead, and which call makes it."""
-    from epsilometer.measurement.algorithm import Algorithm
     from epsilometer.measurement.canaries import Canaries
     from epsilometer.measurement.plan import Plan
     from epsilometer.measurement.population import Population
@@ -50,7 +49,7 @@ def refusal(given: object) -> InputError:
         makes = " Score the canaries first: canaries.scores(losses)."
     elif isinstance(given, Plan):
         makes = " Train its models first: em.measure(plan)."
-    elif isinstance(given, Population) or isinstance(given, Algorithm):
+    elif isinstance(given, Population) or hasattr(given, "train"):
         makes = " Train and attack models first: em.audit(algorithm, population, delta=...)."
     elif isinstance(given, np.ndarray | list):
         makes = " One array does not say which scores are of members: give two."

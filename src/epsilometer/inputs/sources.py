@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files
 from epsilometer.errors import InputError
-from epsilometer.model.flaws import failure_flaws
 from epsilometer.inputs.loss_files import (
     canary_losses,
     choose_variant,
@@ -25,11 +24,11 @@ from epsilometer.inputs.loss_files import (
 )
 from epsilometer.inputs.pool_inputs import POOL_COLUMNS, pool_design_for
 from epsilometer.inputs.recorded import (
+    COUNT,
+    CURVE,
     LOSSES,
     POSTERIOR,
-    COUNT,
     SUMMARY,
-    CURVE,
     Recorded,
     is_result,
     losses_in,
@@ -39,6 +38,7 @@ from epsilometer.inputs.recorded import (
 )
 from epsilometer.measurement.pool_records import records_of
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.flaws import failure_flaws
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
@@ -58,8 +58,8 @@ COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h
 """Columns that identify a table of counts."""
 
 NOT_DATA = {
-    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, then give its "
-    "result folder or store",
+    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, then "
+    "give its result folder or store",
     ".html": "is a report; give the result folder or the file that it was made from",
     ".xlsx": "is a spreadsheet; save the table as CSV",
     ".xls": "is a spreadsheet; save the table as CSV",

@@ -207,7 +207,7 @@ def _check_identity(name: str, there: object, here: object, accept_changed_code:
         raise StoreError(
             f"{name} holds another plan: code has changed since it was created ({files}). Use another "
             "store, or delete this one to start over; if the change does not affect training, continue "
-            "with --accept-changed-code."
+            "with `accept_changed_code=True`."
         )
     shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
     raise StoreError(

@@ -46,7 +46,7 @@ def likelihood_for(*batches: AttackCounts) -> str:
     if len(designs) > 1:
         raise InputError(
             f"expected counts of one design, got {' and '.join(d for d in DESIGNS if d in designs)}: "
-            "choose the likelihood for all of them with --likelihood."
+            "choose the likelihood for all of them with `likelihood=`."
         )
     if any(each.dependent for each in batches):
         return INDEPENDENT
@@ -127,15 +127,15 @@ def dependence_of(
     kind = DEPENDENCE_KINDS[chosen]
     parts = {part.name for part in fields(kind)}
     for option, value, part in (
-        ("--scatter", scatter, "scatter"),
-        ("--spread", spread, "spread"),
-        ("--spread-prior-scale", spread_prior_scale, "spread"),
+        ("scatter", scatter, "scatter"),
+        ("spread", spread, "spread"),
+        ("spread_prior_scale", spread_prior_scale, "spread"),
     ):
         if value is not None and part not in parts:
-            raise InputError(f"{option} cannot be combined with --dependence {chosen}.")
+            raise InputError(f"`{option}=` cannot be combined with `dependence={chosen}`.")
     if spread is not None and spread_prior_scale is not None:
         raise InputError(
-            "--spread fixes the spread; it cannot be combined with --spread-prior-scale."
+            "`spread=` fixes the spread; it cannot be combined with `spread_prior_scale=`."
         )
     scale = dependences.DEFAULT_SPREAD.scale if spread_prior_scale is None else spread_prior_scale
     made = {
