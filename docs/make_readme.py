@@ -3,8 +3,8 @@
     python docs/make_readme.py FOLDER
 
 trains the 4,000 networks of ``epsilometer audit`` in FOLDER (about two minutes on two cores; resumed if
-they are there), then replaces the text between the two marks of README.md with the first lines that the
-command printed, ``docs/readme/audit.txt`` with all of them, and ``docs/readme/audit.png`` with its
+they are there), then replaces the text between the two marks of README.md with the first screen that the
+command printed, ``docs/readme/audit.txt`` with all its output, and ``docs/readme/audit.png`` with its
 figure.
 """
 
@@ -33,10 +33,10 @@ def run_audit(folder: Path) -> str:
 
 
 def excerpt(printed: str) -> str:
-    """The finding and the table of answers: everything before the facts that follow the table."""
+    """The first screen: all but the number of models before it and the names of files after it."""
     paragraphs = printed.strip().split("\n\n")
-    found = next(i for i, text in enumerate(paragraphs) if text.startswith("At delta = "))
-    return "\n\n".join(paragraphs[found : found + 2]) + "\n..."
+    around = (" models trained now", "Written to ")
+    return "\n\n".join(text for text in paragraphs if not any(word in text for word in around))
 
 
 def with_output(readme: str, text: str) -> str:

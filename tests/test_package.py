@@ -165,7 +165,7 @@ def test_readme_shows_the_audit_that_was_run() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     printed = (ROOT / "docs" / "readme" / "audit.txt").read_text(encoding="utf-8")
     assert make_readme.with_output(text, make_readme.excerpt(printed)) == text
-    other = printed.replace("proven to be at least", "proven to be at most")
+    other = printed.replace("epsilon is at least", "epsilon is at most")
     assert make_readme.with_output(text, make_readme.excerpt(other)) != text
 
 
