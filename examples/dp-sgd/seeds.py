@@ -4,7 +4,6 @@ Losses are stored next to this file, one store per seed, so that the script can 
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import epsilometer as em
@@ -14,16 +13,11 @@ HERE = Path(__file__).parent
 
 def judged(name: str, seed: int, stores: Path) -> str:
     """Interval of epsilon, probability above the claim, and the count model's interval."""
-    config = em.rows.read_audit(HERE / f"{name}.toml")
-    plan = replace(config.plan, seed=seed)
-    losses = em.measure(plan, stores / f"{name}-{seed}.db", executor="processes").only
-    posterior = em.estimate(em.attacks.scores_of(losses, config.statistic), config.profile)
-    attacked = plan.design.attack(losses, config.attack, statistic=config.statistic)
-    published = em.estimate(attacked.counts(config.file.attack.target_alpha), config.model)
-    claim = plan.algorithm.claimed_epsilon(config.model.delta)
-    above = posterior.probability_above("epsilon", claim)
+    store = stores / f"{name}-{seed}.db"
+    result = em.audit(HERE / f"{name}.toml", seed=seed, store=store, executor="processes")
+    above = result.verdict.probability_above
     shown = "> 0.9999" if above > 0.9999 else f"{above:.2f}"
-    return f"{interval(posterior)} | {shown} | {interval(published)}"
+    return f"{interval(result.posterior)} | {shown} | {interval(result.beside.posterior)}"
 
 
 def interval(posterior: em.engines.CurvePosterior | em.engines.CountPosterior) -> str:

@@ -4,39 +4,36 @@ Without privacy and with DP-SGD, with random records and with mislabelled ones a
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import epsilometer as em
 
-HERE = Path(__file__).parent
+DELTA, RECORDS = 1e-5, 600
 KINDS = ("population", "mislabelled")
 
 
 def row(name: str, kind: str, compare_with: str, arguments: argparse.Namespace) -> str:
-    """One audit: proven, other valid bound, shown, estimated, and the claim with the verdict."""
-    config = em.rows.read_audit(HERE / "one-run.toml")
-    algorithm = getattr(__import__("training"), name)
-    design = em.OneRun(canaries=arguments.canaries, kind=kind, compare_with=compare_with)
-    plan = replace(config.plan, algorithm=algorithm, design=design, challenge_bases=arguments.runs)
+    """One audit: AUC, proven, shown, estimated, and the claim with the verdict."""
     store = None
     if arguments.stores is not None:
         store = arguments.stores / f"{name}-{kind}-{compare_with}-{arguments.runs}.db"
-    scores = design.scores(em.measure(plan, store).only)
-    posterior = em.estimate(scores, config.profile)
-    claim = algorithm.claimed_epsilon(config.delta) if name == "dp_sgd" else None
-    said = "none"
-    if claim is not None:
-        verdict = em.judge(posterior, claim=claim)
-        said = f"{claim:.2f}: {verdict.label}"
-    proof = em.prove(scores, delta=config.delta)
-    auc = sum(base.auc() for base in scores.bases) / len(scores)
+    result = em.audit(
+        getattr(__import__("training"), name),
+        "digits",
+        delta=DELTA,
+        design=em.OneRun(canaries=arguments.canaries, kind=kind, compare_with=compare_with),
+        bases=arguments.runs,
+        dataset_size=RECORDS,
+        store=store,
+    )
+    said = "none" if result.verdict is None else f"{result.claim:.2f}: {result.verdict.label}"
+    auc = sum(base.auc() for base in result.scores.bases) / len(result.scores)
     shown, estimated = (
-        "{:.2f} to {:.2f}".format(*posterior.credible_interval(each, 0.9))
+        "{:.2f} to {:.2f}".format(*result.posterior.credible_interval(each, 0.9))
         for each in ("shown", "epsilon")
     )
     return (
-        f"| {name.replace('_', '-')} | {kind} | {compare_with} | {auc:.3f} | {proof.at_least:.2f} | "
+        f"| {name.replace('_', '-')} | {kind} | {compare_with} | {auc:.3f} | {result.proof.at_least:.2f} | "
         f"{shown} | {estimated} | {said} |"
     )
 
