@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from epsilometer.judgement.claimed_curve import JudgedCurve
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import epsilometer as em
-from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.result import Origin
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.published import charts
+from epsilometer.report.views import views_of
 from epsilometer.report.writing import write_page
-from tests.report.posteriors import attack, gather
+from tests.report.count_results import attack, gather
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -213,7 +213,7 @@ HOSTILE = {
 SEEN = [shown or name for name, shown in HOSTILE.items()]
 
 
-def exact() -> Result:
+def exact() -> CountResult:
     """An audit with all that is known of it; nothing is settled."""
     result = attack()
     origin = Origin(
@@ -226,25 +226,23 @@ def exact() -> Result:
             "hash": "0123456789abcdef",
         },
         attack={"attack": result.attack, "statistic": result.statistic, "target_alpha": 0.1},
-        models={"trained": 40, "reused": 0, "failed": 1},
+        models={"trained": 40, "reused": 0, "failed": 0},
         warnings=tuple(result.warnings(0.1)),
         curves=result.sweep(),
-        claim_source="algorithm",
     )
     posterior = em.estimate(result.counts(0.1), em.CountModel(delta=0.01))
     claim = posterior.median("epsilon")
-    curve = em.engines.estimate_curve(posterior.counts, posterior.model, [1e-6, 1e-4, 0.01, 0.1])
-    table = JudgedCurve.of(curve, claim=em.judgement.ClaimedCurve(deltas=[1e-4], epsilons=[claim]))
-    return gather(posterior, claim=claim, origin=origin, over_delta=table)
+    claims = em.judgement.ClaimedCurve(deltas=[1e-4], epsilons=[claim])
+    return gather(posterior, claim=claims, origin=origin, deltas=(1e-6, 1e-4, 0.01, 0.1))
 
 
-def chains() -> Result:
+def chains() -> CountResult:
     """Chains too short to be believed."""
     settings = em.engines.McmcSettings(num_iterations=700, num_warmup=300, num_chains=3, seed=1)
     return gather(em.estimate(SIX, em.CountModel(delta=0.01), settings), claim=2.0, compare=False)
 
 
-def correlated() -> Result:
+def correlated() -> CountResult:
     model = em.CountModel(delta=0.01, likelihood=em.likelihoods.CorrelatedNormal())
     counts = em.AttackCounts(
         false_positives=[10, 0], trials_h0=100, false_negatives=[20, 60], trials_h1=100
@@ -252,24 +250,24 @@ def correlated() -> Result:
     return gather(em.estimate(counts, model), claim=50.0)
 
 
-def one_base() -> Result:
+def one_base() -> CountResult:
     counts = em.AttackCounts(
         false_positives=[200], trials_h0=500, false_negatives=[210], trials_h1=500
     )
     return gather(em.estimate(counts, em.CountModel(delta=0.01)), compare=False)
 
 
-def fixed_strength() -> Result:
+def fixed_strength() -> CountResult:
     model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.5))
     return gather(em.estimate(SIX, model), claim=0.5, level=0.8, compare=False)
 
 
-def fixed_epsilon() -> Result:
+def fixed_epsilon() -> CountResult:
     model = em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=2.0))
     return gather(em.estimate(SIX, model))
 
 
-def hostile() -> Result:
+def hostile() -> CountResult:
     """Nothing in it is trusted: names of bases and of the plan, and warnings."""
     size = len(HOSTILE)
     # Apart from each other, so that the mouse meets one dot at a time.
@@ -303,7 +301,7 @@ def hostile() -> Result:
     )
 
 
-def many() -> Result:
+def many() -> CountResult:
     """2,000 bases, but only 40 different counts, so that estimating takes seconds."""
     rng = np.random.default_rng(1)
     counts = em.AttackCounts(
@@ -317,7 +315,7 @@ def many() -> Result:
 
 KINDS = (exact, chains, correlated, one_base, fixed_strength, fixed_epsilon, hostile)
 
-Make = Callable[[], Result]
+Make = Callable[[], CountResult]
 Open = Callable[[Make], Visit]
 
 RARE = {correlated, one_base, fixed_strength, fixed_epsilon}
@@ -340,26 +338,27 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._evidence: dict[str, Result] = {}
+        self._evidence: dict[str, CountResult] = {}
         self._charts: dict[str, list[Chart]] = {}
 
-    def evidence(self, make: Callable[[], Result]) -> Result:
+    def evidence(self, make: Callable[[], CountResult]) -> CountResult:
         if make.__name__ not in self._evidence:
             self._evidence[make.__name__] = make()
         return self._evidence[make.__name__]
 
-    def charts(self, make: Callable[[], Result]) -> list[Chart]:
+    def charts(self, make: Callable[[], CountResult]) -> list[Chart]:
         if make.__name__ not in self._charts:
-            self._charts[make.__name__] = charts(self.evidence(make))
+            result = self.evidence(make)
+            self._charts[make.__name__] = views_of(result).charts(result)
         return self._charts[make.__name__]
 
-    def path(self, make: Callable[[], Result]) -> Path:
+    def path(self, make: Callable[[], CountResult]) -> Path:
         path = self._folder / f"{make.__name__}.html"
         if not path.exists():
             write_page(self.evidence(make), path)
         return path
 
-    def tampered(self, make: Callable[[], Result], change: Callable[[str], str]) -> Path:
+    def tampered(self, make: Callable[[], CountResult], change: Callable[[str], str]) -> Path:
         """The page with its text changed by hand."""
         text = self.path(make).read_text(encoding="utf-8")
         changed = change(text)

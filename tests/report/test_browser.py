@@ -9,7 +9,7 @@ import time
 import pytest
 from playwright.sync_api import Browser
 
-from epsilometer.report.figures.published import CHART_NAMES
+from epsilometer.report.figures.count import COUNT_CHARTS
 from tests.report.browser import (
     HACK,
     KINDS,
@@ -164,7 +164,7 @@ def test_first_figure_has_the_proof_the_estimate_and_the_claim(opened: Open, she
 
 def test_every_kind_of_figure_is_among_them(shelf: Shelf) -> None:
     found = {chart.name for make in KINDS if make not in RARE for chart in shelf.charts(make)}
-    assert found == set(CHART_NAMES)
+    assert found == set(COUNT_CHARTS)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.report.text.data import report_data
+from epsilometer.report.text.values import page_values
 from tests.report.browser import (
     WIDTH,
     Make,
@@ -195,7 +195,7 @@ def downloaded(page: Page, name: str, folder: Path) -> Path:
 def test_json_has_every_number(make: Make, opened: Open, shelf: Shelf, tmp_path: Path) -> None:
     path = downloaded(opened(make).page, "report.json", tmp_path)
     found = json.loads(path.read_text(encoding="utf-8"))
-    assert found == report_data(shelf.evidence(make))
+    assert found == page_values(shelf.evidence(make))
     names = [row["challenge_base"] for row in found["bases"]]
     assert names == list(shelf.evidence(make).posterior.counts.names)
 

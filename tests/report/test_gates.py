@@ -12,11 +12,11 @@ from markdown_it import MarkdownIt
 from epsilometer.report.gates import badge
 from epsilometer.report.gates.annotations import github_commands, job_summary
 from epsilometer.report.gates.badge import badge_svg, badge_texts
-from epsilometer.report.gates.findings import Finding, JudgedClaim, short, worst_claim
+from epsilometer.report.gates.findings import Finding, JudgedClaim, short
 from epsilometer.report.gates.junit import junit_xml
 from epsilometer.report.gates.tracking import run_of
 
-LABELS = ("FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE", "PASS (judged)")
+LABELS = ("NO PROMISE", "FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE", "PASS (judged)")
 HOSTILE = "x\x00\x1b[31m\u202e\n::error::gotcha\r\n]]> & <script>alert('1')</script>\ufffe\"|`*_[a](http://b.c)"
 
 
@@ -31,17 +31,16 @@ def claim(label: str = "PASS (judged)", **changed: object) -> JudgedClaim:
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
-def finding(*claims: JudgedClaim, **changed: object) -> Finding:
+def finding(judged: JudgedClaim | None = None, **changed: object) -> Finding:
     made = Finding(
         variant=None,
-        at="delta = 1e-5",
         delta=1e-5,
-        model="profile",
+        model="curve",
         level=0.9,
         estimate=(2.69, 2.93, 3.53),
         proven=2.419,
         accepted=True,
-        claims=claims,
+        claim=judged,
     )
     return replace(made, **changed)  # type: ignore[arg-type]
 
@@ -65,15 +64,6 @@ def test_numbers_are_short_and_bounds_rounded_down() -> None:
     )
 
 
-def test_the_worst_claim_is_the_most_severe() -> None:
-    made = [finding(claim(label)) for label in reversed(LABELS)]
-    for left in range(len(made), 0, -1):
-        found = worst_claim(made[:left])
-        assert found is not None
-        assert found.label == LABELS[len(made) - left]
-    assert worst_claim([finding()]) is None
-
-
 def test_a_proof_needs_no_accuracy() -> None:
     assert not finding(claim("INCONCLUSIVE"), accepted=False).converged
     assert finding(claim("FAIL (proven)"), accepted=False).converged
@@ -82,10 +72,10 @@ def test_a_proof_needs_no_accuracy() -> None:
 # --- JUnit ------------------------------------------------------------------------------------
 
 STOPS = {
-    "never": (),
-    "proven": LABELS[:1],
-    "fail": LABELS[:2],
-    "inconclusive": LABELS[:3],
+    "never": LABELS[:1],
+    "proven": LABELS[:2],
+    "fail": LABELS[:3],
+    "inconclusive": LABELS[:4],
 }
 
 
@@ -95,10 +85,11 @@ def test_junit_fails_where_the_command_does(label: str, fail_on: str) -> None:
     text = junit_xml([finding(claim(label))], source="audit.toml", fail_on=fail_on)
     (suite,) = ElementTree.fromstring(text.encode())
     (case,) = suite
-    assert case.get("name") == "epsilon at most 4 at delta = 1e-5"
+    what = "a finite epsilon" if label == LABELS[0] else "epsilon at most 4"
+    assert case.get("name") == f"{what} at delta = 1e-5"
     failures, skips = case.findall("failure"), case.findall("skipped")
     assert len(failures) == (label in STOPS[fail_on])
-    assert len(skips) == (label not in STOPS[fail_on] and label != LABELS[3])
+    assert len(skips) == (label not in STOPS[fail_on] and label != LABELS[4])
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
         "1",
         str(len(failures)),
@@ -110,11 +101,10 @@ def test_junit_fails_where_the_command_does(label: str, fail_on: str) -> None:
 
 
 def test_junit_has_times_only_where_they_are_known() -> None:
-    over = claim("INCONCLUSIVE", at="5 deltas from 1e-6 to 0.1", epsilon=None)
-    known = finding(claim(), over, variant="a", seconds=1.25)
+    known = finding(claim(), variant="a", seconds=1.25)
     found = [known, finding(claim(), variant="b"), finding(claim(), variant="c", seconds=2.0)]
     (suite,) = ElementTree.fromstring(junit_xml(found, source="x", fail_on="never").encode())
-    assert [case.get("time") for case in suite] == ["1.250", None, None, "2.000"]
+    assert [case.get("time") for case in suite] == ["1.250", None, "2.000"]
     assert suite.get("time") == "3.250"
     (suite,) = ElementTree.fromstring(junit_xml(found[1:2], source="x", fail_on="never").encode())
     assert suite.get("time") is None
@@ -123,14 +113,13 @@ def test_junit_has_times_only_where_they_are_known() -> None:
 def test_junit_has_a_case_for_each_claim_of_each_variant() -> None:
     over = claim("INCONCLUSIVE", at="5 deltas from 1e-6 to 0.1", epsilon=None)
     found = [
-        finding(claim(), over, variant="0.1"),
+        finding(over, variant="0.1"),
         finding(variant="0.2"),
         finding(claim("INCONCLUSIVE"), variant="0.3", accepted=False),
     ]
     root = ElementTree.fromstring(junit_xml(found, source="audit.toml", fail_on="fail").encode())
     cases = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
     assert cases == [
-        ("epsilometer.0.1", "epsilon at most 4 at delta = 1e-5"),
         ("epsilometer.0.1", "claimed epsilon at 5 deltas from 1e-6 to 0.1"),
         ("epsilometer.0.2", "estimate"),
         ("epsilometer.0.3", "epsilon at most 4 at delta = 1e-5"),
@@ -164,6 +153,14 @@ def test_lone_surrogates_do_not_reach_the_file() -> None:
         (finding(claim()), ("ε ≤ 4 at δ=1e-5", "PASS (judged)", badge.GREEN)),
         (finding(claim("FAIL (proven)")), ("ε ≤ 4 at δ=1e-5", "FAIL (proven)", badge.RED)),
         (finding(claim("INCONCLUSIVE")), ("ε ≤ 4 at δ=1e-5", "INCONCLUSIVE", badge.AMBER)),
+        (
+            finding(claim("NO PROMISE", epsilon=None), accepted=False),
+            ("ε at δ=1e-5", "NO PROMISE", badge.RED),
+        ),
+        (
+            finding(proven=0.0, estimate=None, doubt="The scores are reversed."),
+            ("ε at δ=1e-5", "not to be quoted", badge.GREY),
+        ),
         (finding(), ("ε at δ=1e-5", "proven ε ≥ 2.41", badge.BLUE)),
         (finding(proven=0.0), ("ε at δ=1e-5", "estimated 2.69 to 3.53", badge.BLUE)),
         (finding(proven=None, accepted=False), ("ε at δ=1e-5", "not converged", badge.GREY)),
@@ -226,12 +223,11 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
 def test_annotations_are_errors_where_the_command_fails(label: str, fail_on: str) -> None:
     (line,) = github_commands([finding(claim(label))], source="a,b:c%.toml", fail_on=fail_on)
     kind, properties, text = parsed(line)
-    expected = "notice" if label == LABELS[3] else "warning"
+    expected = "notice" if label == LABELS[4] else "warning"
     assert kind == ("error" if label in STOPS[fail_on] else expected)
     assert properties == {"file": "a,b:c%.toml", "title": f"Epsilometer: {label}"}
-    assert text == (
-        f"Epsilon at most 4 at delta = 1e-5. {label}: the first reason; the second, at 5 %."
-    )
+    what = "A finite epsilon" if label == LABELS[0] else "Epsilon at most 4"
+    assert text == (f"{what} at delta = 1e-5. {label}: the first reason; the second, at 5 %.")
 
 
 def test_annotations_without_a_claim_or_accuracy() -> None:
@@ -279,7 +275,7 @@ def test_summary_shows_hostile_text_as_text() -> None:
 def test_a_tracked_run_has_the_numbers() -> None:
     made = finding(claim(source="algorithm"), variant="0.1")
     run = run_of(made, source="audit.toml")
-    assert run.params == {"model": "profile", "level": 0.9, "delta": 1e-5, "claim": 4.0}
+    assert run.params == {"model": "curve", "level": 0.9, "delta": 1e-5, "claim": 4.0}
     assert run.metrics == {
         "proven": 2.419,
         "median": 2.93,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 import epsilometer as em
-from epsilometer._text import model_table
-from epsilometer.judgement.result import Result
-from epsilometer.report.figures.published import charts
-from epsilometer.report.page.published import render
-from epsilometer.report.text.data import report_data
-from tests.report.posteriors import gather, sampled
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.report.text import model_table
+from epsilometer.report.text.values import page_values
+from epsilometer.report.views import views_of
+from tests.report.count_results import gather, sampled
 
 
 def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
@@ -20,14 +19,14 @@ def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Result:
+def evidence() -> CountResult:
     first = em.estimate(counts([10, 30], [20, 30], ["a", "b"]), em.CountModel(delta=0.01))
     return gather(first.update(counts([12], [25], ["a"]), label="<b>more</b>.csv"))
 
 
-def test_the_chart_shows_the_comparison(evidence: Result) -> None:
+def test_the_chart_shows_the_comparison(evidence: CountResult) -> None:
     assert evidence.models is not None
-    (chart,) = (chart for chart in charts(evidence) if chart.name == "models")
+    (chart,) = (chart for chart in views_of(evidence).charts(evidence) if chart.name == "models")
     data = [mark for mark in chart.panels()[0]["marks"] if mark["kind"] == "points"]
     assert len(data) == len(evidence.models.assumptions) == 6
     for trace, each in zip(data, evidence.models.assumptions, strict=True):
@@ -41,8 +40,8 @@ def test_the_chart_shows_the_comparison(evidence: Result) -> None:
     assert [colour == "orange" for colour in colours] == [True] + 5 * [False]
 
 
-def test_the_page_has_the_tables_and_the_warning(evidence: Result) -> None:
-    page = render(evidence)
+def test_the_page_has_the_tables_and_the_warning(evidence: CountResult) -> None:
+    page = views_of(evidence).page(evidence, [])
     assert "Would other models fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
     assert "<h3>Batches</h3>" in page
@@ -51,14 +50,14 @@ def test_the_page_has_the_tables_and_the_warning(evidence: Result) -> None:
     assert any("base a occurs in more than one row" in text for text in evidence.warnings)
 
 
-def test_the_numbers_can_be_downloaded(evidence: Result) -> None:
-    data = report_data(evidence)
+def test_the_numbers_can_be_downloaded(evidence: CountResult) -> None:
+    data = page_values(evidence)
     rows = data["model_comparison"]["assumptions"]
     assert rows[0]["used"]
-    assert [batch["rows"] for batch in data["summary"]["batches"]] == [2, 1]
+    assert [batch["rows"] for batch in data["batches"]] == [2, 1]
 
 
-def test_no_line_of_the_text_is_too_long(evidence: Result) -> None:
+def test_no_line_of_the_text_is_too_long(evidence: CountResult) -> None:
     assert evidence.models is not None
     data = model_table.comparison_data(evidence.models, level=0.9)
     text = model_table.models_text(data)

@@ -10,31 +10,32 @@ from functools import cache
 import pytest
 
 import epsilometer as em
-from epsilometer._text import next_step as steps
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.next_step import next_step
-from epsilometer.judgement.result import JudgedResult, Question
+from epsilometer.judgement import next_step as steps
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Result
 from epsilometer.model.curve_model import CurveModel
-from epsilometer.report.text.wording import after_verdict
-from tests.report.posteriors import counts, exact, gather, sampled
-from tests.report.profiles import bare, gaussian, posterior
+from epsilometer.report.text.explanations import after_verdict
+from tests.report.count_results import counts, exact, gather, sampled
+from tests.report.curve_results import bare, gaussian, posterior
+from tests.report.curve_results import judged as judged_result
 
 
 @cache
-def plain() -> ProfileResult:
+def plain() -> CurveResult:
     """At a delta where the scores show the rates that determine epsilon."""
     scores = gaussian([1.5, 0.2, 0.8], 40)
-    return ProfileResult(posterior=posterior(scores, CurveModel(delta=0.1)))
+    return judged_result(posterior(scores, CurveModel(delta=0.1)))
 
 
-def judged(claim: float) -> ProfileResult:
+def judged(claim: float) -> CurveResult:
     return replace(plain(), question=Question(claim=claim))
 
 
-def many_models() -> ProfileResult:
+def many_models() -> CurveResult:
     """Little is left to learn of each base."""
     scores = gaussian([1.0] * 2, 1500)
-    return ProfileResult(posterior=posterior(scores, CurveModel(delta=1e-2)))
+    return judged_result(posterior(scores, CurveModel(delta=1e-2)))
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,11 @@ def many_models() -> ProfileResult:
         (lambda: gather(sampled(scale=0.0), claim=0.7, compare=False), f"{steps.FIX}."),
         (lambda: gather(sampled(scale=0.0), compare=False), "Run the sampler for longer"),
     ],
-    ids=["none, wide", "none, extrapolated", "none, published", "fail", "open", "weak",
+    ids=["none, wide", "none, extrapolated", "none, counts", "fail", "open", "weak",
          "extrapolated", "proven", "not converged", "not converged, proven", "not converged, no claim"],
 )  # fmt: skip
-def test_the_next_step(make: Callable[[], JudgedResult], expected: str) -> None:
-    said = next_step(make())
+def test_the_next_step(make: Callable[[], Result], expected: str) -> None:
+    said = make().next_step
     assert said.startswith(expected)
     # Delta is part of the claim: it is never to be raised.
     assert not re.search("use a delta|(larger|higher) delta|delta of at least", said)
@@ -67,22 +68,22 @@ def test_the_next_step(make: Callable[[], JudgedResult], expected: str) -> None:
 
 def test_where_epsilon_is_extrapolated_a_feasible_number_of_models_is_named() -> None:
     scores = gaussian([4.0, 3.0], 20)
-    result = ProfileResult(posterior=posterior(scores, CurveModel(delta=1e-5)))
+    result = judged_result(posterior(scores, CurveModel(delta=1e-5)))
     found = result.posterior
     assert found.extrapolated
     enough = [each for each in steps.FEASIBLE if found.delta_at_rate(1 / (20 * each)) <= 1e-5]
     assert enough
-    said = next_step(result)
+    said = result.next_step
     assert f"train more models per base ({40 * enough[0]:,} instead of 40)" in said
     # A family cannot be avoided where ten times as many would not be enough.
     assert bare().posterior.delta_at_rate(1 / 400) > bare().model.delta
-    said = next_step(bare())
+    said = bare().next_step
     assert "rely on the proven bound, or justify the family of curves with --family" in said
     assert "instead of" not in said
 
 
 def test_more_models_are_not_advised_where_they_would_not_help() -> None:
-    said = next_step(many_models())
+    said = many_models().next_step
     assert said == f"{steps.STATE_A_CLAIM}." or "use stronger attacks or more bases" in said
 
 
@@ -92,7 +93,7 @@ def test_an_open_verdict_of_counts_names_how_many_would_settle_it() -> None:
     open_one = gather(result.posterior, claim=claim, compare=False)
     assert open_one.verdict is not None
     assert open_one.verdict.outcome is em.judgement.Outcome.INCONCLUSIVE
-    said = next_step(open_one)
+    said = open_one.next_step
     if any(item.surprising for item in open_one.predictive.statistics):
         assert said == steps.OTHER_MODEL
     else:

@@ -11,20 +11,22 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.comparison.estimators import compare_scores
 from epsilometer.engines.curve import files
 from epsilometer.engines.curve.tree import MODEL_NUMBERS
 from epsilometer.errors import InputError
-from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.objections import SHARED, valid_bounds
-from epsilometer.judgement.result import Question
+from epsilometer.judgement.question import Question
 from epsilometer.judgement.units import MODELS, POINTS, SHARED_ESTIMATE, units_of
 from epsilometer.model.pool_scores import PoolScores, pool_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.shared_models import SharedModels
-from epsilometer.report.page import whole_curve
-from epsilometer.comparison.estimators import compare_scores
-from epsilometer.report.text.profile_summary import profile_data, profile_text
-from tests.report.profiles import SETTINGS, SIMPLE
+from epsilometer.report.page.curve import about
+from epsilometer.report.text.facts import provenance_facts
+from epsilometer.report.text.summary import result_text
+from epsilometer.report.text.values import result_values
+from tests.report.curve_results import SETTINGS, SIMPLE, judged
 
 
 def pool(*, fair_coins: bool = True) -> PoolScores:
@@ -35,8 +37,8 @@ def pool(*, fair_coins: bool = True) -> PoolScores:
 
 
 @cache
-def result() -> ProfileResult:
-    return ProfileResult(posterior=SETTINGS.estimate(pool().by_point(), SIMPLE))
+def result() -> CurveResult:
+    return judged(SETTINGS.estimate(pool().by_point(), SIMPLE))
 
 
 def without_models(scores: Scores) -> Scores:
@@ -94,7 +96,7 @@ def test_nothing_is_judged_from_points_that_share_models(claim: float) -> None:
     assert SHARED in verdict.reasons
     # The same scores of models of their own are judged.
     alone = SETTINGS.estimate(without_models(pool().by_point()), SIMPLE)
-    other = ProfileResult(posterior=alone, question=Question(claim=claim)).verdict
+    other = judged(alone, question=Question(claim=claim)).verdict
     assert other is not None
     assert SHARED not in other.reasons
 
@@ -102,16 +104,16 @@ def test_nothing_is_judged_from_points_that_share_models(claim: float) -> None:
 def test_words_are_of_points() -> None:
     assert units_of(pool().by_point()) is POINTS
     assert units_of(without_models(pool().by_point())) is MODELS
-    said = " ".join(profile_text(result()).split())
+    said = " ".join(result_text(result(), details=True).split())
     assert " ".join(SHARED_ESTIMATE.split()) in said
     assert "Models of a base are independent" not in said
-    assert "the worst point shows" in said
-    assert SHARED_ESTIMATE in profile_data(result())["assumptions"]["sentences"]
+    assert "on the worst point: what these attacks themselves reveal" in said
+    assert SHARED_ESTIMATE in result_values(result())["assumptions"]["sentences"]
 
 
 def test_the_page_says_it() -> None:
-    assert dict(whole_curve._about(result()))["shared models"] == SHARED_ESTIMATE
-    assert whole_curve._facts(result())[0] == ("points", "4")
+    assert dict(about(result()))["shared models"] == SHARED_ESTIMATE
+    assert provenance_facts(result())[0] == ("points", "4")
 
 
 def test_a_comparison_names_the_models_once() -> None:

@@ -12,11 +12,15 @@ import epsilometer as em
 from epsilometer._text import plain
 from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.judgement.result import Question, Result
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Result
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
 from epsilometer.proofs.proof import rounded_down
-from epsilometer.report.text.summary import plain_assumptions, summary_data, summary_text
+from epsilometer.report.text.explanations import count_assumptions
+from epsilometer.report.text.summary import result_text
+from epsilometer.report.text.values import result_values
 
 COUNTS = em.AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
@@ -40,12 +44,12 @@ def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
 
 
 def asked(posterior: CountPosterior, **question: float) -> Result:
-    return Result(posterior=posterior, question=Question(**question))  # type: ignore[arg-type]
+    return result_of(posterior, Question(**question))  # type: ignore[arg-type]
 
 
 def test_numbers_are_the_posteriors() -> None:
     posterior = exact()
-    summary = summary_data(asked(posterior, level=0.8, claim=1.5))
+    summary = result_values(asked(posterior, level=0.8, claim=1.5))
     for name in ("epsilon", "strength"):
         assert summary[name] == {
             "mean": posterior.mean(name),
@@ -94,14 +98,14 @@ def test_numbers_are_the_posteriors() -> None:
     assert "within_correlation" not in summary
     assert summary["assumptions"]["priors"]["epsilon"]["name"] == "HalfNormal"
     assert "numpy" in summary["versions"]
-    alone = summary_data(asked(posterior, level=0.9))
+    alone = result_values(asked(posterior, level=0.9))
     assert not {"claim", "verdict"} & set(alone)
     assert alone["proof"]["at_least"] == proof.at_least
     assert not {"claim", "refuted", "e_value"} & set(alone["proof"])
 
 
 def test_everything_is_plain_json() -> None:
-    text = json.dumps(summary_data(asked(exact(), level=0.9, claim=0.0)), allow_nan=False)
+    text = json.dumps(result_values(asked(exact(), level=0.9, claim=0.0)), allow_nan=False)
     assert json.loads(text)["epsilon"]["level"] == 0.9
 
 
@@ -115,7 +119,7 @@ def test_numbers_that_json_lacks_become_null() -> None:
 def test_correlations_and_diagnostics_of_chains() -> None:
     chains = np.random.default_rng(1).random((4, 2, 1000))
     result = asked(sampled(chains, likelihood=em.likelihoods.CorrelatedNormal()), level=0.9)
-    summary = summary_data(result)
+    summary = result_values(result)
     assert summary["cross_correlation"]["mean"] == chains[3].mean()
     assert summary["within_correlation"]["mean"] == chains[2].mean()
     assert set(summary["diagnostics"]["parameters"]) == {
@@ -123,7 +127,7 @@ def test_correlations_and_diagnostics_of_chains() -> None:
     }  # fmt: skip
     assert summary["converged"] is True
     assert "accuracy" not in summary
-    text = summary_text(result)
+    text = result_text(result, details=True)
     assert "cross correlation" in text
     assert "converged" in text
     # Decisions that depend on each other prove nothing.
@@ -135,33 +139,34 @@ def test_correlations_and_diagnostics_of_chains() -> None:
 
 def test_chains_that_never_moved_say_so() -> None:
     result = asked(sampled(np.ones((2, 2, 100)) / 2), level=0.9)
-    summary = summary_data(result)
+    summary = result_values(result)
     assert summary["converged"] is False
     json.dumps(summary, allow_nan=False)
-    assert "NOT CONVERGED; largest R-hat infinite" in summary_text(result)
+    assert "NOT CONVERGED; largest R-hat infinite" in result_text(result, details=True)
 
 
 def test_fixed_parameters_are_points() -> None:
     result = asked(exact(strength=em.priors.Fixed(value=0.25)), level=0.9)
-    summary = summary_data(result)
+    summary = result_values(result)
     assert summary["strength"]["interval"] == [0.25, 0.25]
-    assert "(fixed)" in summary_text(result)
+    assert "(fixed)" in result_text(result, details=True)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
 def test_text_fits_the_terminal(level: float) -> None:
     chains = np.random.default_rng(1).random((4, 2, 1000)) * np.array([1e5, 1, 1, 1])[:, None, None]
     wide = sampled(chains, likelihood=em.likelihoods.CorrelatedNormal())
-    widest = sampled(1e5 * chains, likelihood=em.likelihoods.CorrelatedNormal())
+    large = np.array([1e5, 1, 1, 1])[:, None, None]
+    widest = sampled(large * chains, likelihood=em.likelihoods.CorrelatedNormal())
     results = [asked(posterior, level=level, claim=2) for posterior in (exact(), wide)]
     # No check of a judgement takes such strengths and correlations; so nothing is claimed.
     for result in (*results, asked(widest, level=level)):
-        text = summary_text(result)
+        text = result_text(result, details=True)
         assert max(map(len, text.splitlines())) <= 80
         assert text.isascii()
         assert f"{100 * level:g} % interval" in text
         claimed = result.verdict is not None
-        assert ("epsilon exceeds 2 with probability" in " ".join(text.split())) is claimed
+        assert ("The claim: epsilon at most 2 at delta = 0.01" in " ".join(text.split())) is claimed
 
 
 @pytest.mark.parametrize("claim", [0.0, 1.0, 1.2, 2.6, 7.4, 12.0])
@@ -170,7 +175,7 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     verdict, proof = result.verdict, result.proof
     assert verdict is not None
     assert proof is not None
-    text = summary_text(result)
+    text = result_text(result, details=True)
     assert max(map(len, text.splitlines())) <= 80
     said = " ".join(text.split())
     assert said.startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
@@ -181,35 +186,33 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
         in said
     )
     assert "(refuted at 20 or more)" in said
+    assert f"Proven: epsilon is at least {rounded_down(proof.at_least)} at delta = 0.01." in said
     proven = claim < proof.at_least
-    assert (f"The claim is {claim:g}; at delta = 0.01, epsilon is estimated at" in said) is proven
-    assert (
-        f"it is proven to be at least {rounded_down(proof.at_least)}; estimated at" in said
-    ) is not proven
+    assert (f"epsilon at most {claim:g} at delta = 0.01. Proven:" in said) is proven
+    assert (f"epsilon at most {claim:g} at delta = 0.01; exceeded with" in said) is not proven
 
 
 def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
     posterior = sampled(0.5 + 0.01 * np.random.default_rng(1).random((2, 2, 1000)))
     for claim in (None, 0.5, 5.0):
         result = asked(posterior) if claim is None else asked(posterior, claim=claim)
-        said = " ".join(summary_text(result).split())
+        said = " ".join(result_text(result, details=True).split())
         assert result.contradiction is not None
-        where = "" if result.verdict is None else f"{result.verdict.label}: "
-        assert said.startswith(
-            f"{where}Do not quote the interval: the posterior puts nearly all of its probability on an "
-        )
-        assert summary_data(result)["contradiction"] == result.contradiction
+        assert "Warnings: - Do not quote the interval: the posterior puts nearly all of its" in said
+        assert "Estimated: not reliably: the same data refute the posterior" in said
+        assert "(0.50 to" not in " ".join(result_text(result).split())
+        assert result_values(result)["contradiction"] == result.contradiction
     assert result.verdict is not None
     assert (result.verdict.outcome, result.verdict.leaning) == ("INCONCLUSIVE", "PASS")
     assert "the posterior lies below what the same data prove" in result.verdict.reasons
     # Control: the posterior of these counts contradicts nothing.
     assert asked(exact()).contradiction is None
-    assert "Do not quote" not in summary_text(asked(exact()))
+    assert "Do not quote" not in result_text(asked(exact()), details=True)
 
 
 def test_narrow_intervals_keep_their_digits() -> None:
     chains = 0.5 + 1e-7 * np.random.default_rng(1).random((2, 2, 1000))
-    text = summary_text(asked(sampled(chains), level=0.9))
+    text = result_text(asked(sampled(chains), level=0.9), details=True)
     row = next(line for line in text.splitlines() if line.startswith("epsilon"))
     low, high = row.split()[2], row.split()[4]
     assert float(low) < float(high)
@@ -241,7 +244,7 @@ def test_bad_level_and_claim() -> None:
 )
 def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) -> None:
     audit = em.CountModel(delta=0.01, **model)  # type: ignore[arg-type]
-    sentences = plain_assumptions(audit, COUNTS)
+    sentences = count_assumptions(audit, COUNTS)
     assert any(expected in sentence for sentence in sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
     assert any("delta = 0.01" in sentence for sentence in sentences)
@@ -269,7 +272,7 @@ def test_how_groups_depend_is_said_in_words(
     counts = em.AttackCounts(
         false_positives=[1, 2], trials_h0=9, false_negatives=[3, 4], trials_h1=9, groups=["a", "a"]
     )
-    sentences = plain_assumptions(em.CountModel(delta=0.01, dependence=dependence), counts)
+    sentences = count_assumptions(em.CountModel(delta=0.01, dependence=dependence), counts)
     assert any(expected in sentence for sentence in sentences)
     of_groups = any("average error rates of each group" in sentence for sentence in sentences)
     assert of_groups is not isinstance(dependence, em.likelihoods.IndependentRows)

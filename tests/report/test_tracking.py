@@ -51,7 +51,7 @@ def test_a_run_is_logged_and_read_back(tmp_path: Path) -> None:
 
     assert read("params", "delta") == "0.01"
     assert read("params", "claim") == "2.0"
-    assert read("params", "model") == "published"
+    assert read("params", "model") == "count"
     assert read("tags", "verdict") == "FAIL (proven)"
     assert read("tags", "epsilometer.source") == "counts.csv"
     assert metric("median") == pytest.approx(printed["epsilon"]["median"], rel=1e-12)

@@ -13,17 +13,18 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
-from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.objections import REFUTED_POSTERIOR
-from epsilometer.judgement.result import Question, Result
+from epsilometer.judgement.question import Question
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.report.page.frame import FOLDER
-from epsilometer.report.page.what_if import what_if
 from tests.report.browser import chains, fixed_epsilon
-from tests.report.profiles import gaussian
+from tests.report.curve_results import gaussian
 from tests.report.what_if_twin import Twin
 
-AnyResult = Result | ProfileResult
+AnyResult = CountResult | CurveResult
 
 RELATIVE, ABSOLUTE = 5e-4, 5e-4
 """Three digits; quantiles and probabilities below 1 are compared to the fourth decimal place, as those
@@ -36,9 +37,9 @@ HAIR = 0.002
 # --- results --------------------------------------------------------------------------------------
 
 
-def whole_curve(scores: em.Scores | em.AttackCounts, **model: Any) -> ProfileResult:
+def of_curves(scores: em.Scores | em.AttackCounts, **model: Any) -> CurveResult:
     posterior = em.estimate(scores, CurveModel(**({"delta": 1e-5} | model)))
-    return ProfileResult(posterior=posterior, question=Question(claim=3.0))
+    return result_of(posterior, Question(claim=3.0))  # type: ignore[return-value]
 
 
 def laplace(shift: float, size: int) -> em.Scores:
@@ -56,12 +57,12 @@ def counts(bases: int) -> em.AttackCounts:
     )
 
 
-def published(bases: int, **model: Any) -> Result:
+def of_counts(bases: int, **model: Any) -> CountResult:
     posterior = em.estimate(counts(bases), em.CountModel(**({"delta": 1e-3} | model)))
-    return Result(posterior=posterior, question=Question(claim=2.0))
+    return result_of(posterior, Question(claim=2.0))  # type: ignore[return-value]
 
 
-def one_strong_base() -> Result:
+def one_strong_base() -> CountResult:
     """What one base proves, the posterior of twenty contradicts."""
     rng = np.random.default_rng(4)
     misses, alarms = rng.binomial(100, 0.75, 20), rng.binomial(100, 0.2, 20)
@@ -69,38 +70,35 @@ def one_strong_base() -> Result:
     found = em.AttackCounts(
         false_positives=alarms, trials_h0=100, false_negatives=misses, trials_h1=100
     )
-    return Result(
-        posterior=em.estimate(found, em.CountModel(delta=1e-3)), question=Question(claim=2.0)
-    )
+    posterior = em.estimate(found, em.CountModel(delta=1e-3))
+    return result_of(posterior, Question(claim=2.0))  # type: ignore[return-value]
 
 
 RESULTS: dict[str, Callable[[], AnyResult]] = {
-    "one base": lambda: whole_curve(gaussian([1.0], 100)),
-    "no leak": lambda: whole_curve(gaussian([0.0, 0.1], 40)),
-    "bases that differ": lambda: whole_curve(gaussian([2.0, 0.3, 0.8], 60), delta=1e-3),
-    "20 bases": lambda: whole_curve(gaussian([1.0] * 20, 100)),
-    "laplace, no mixing": lambda: whole_curve(
+    "one base": lambda: of_curves(gaussian([1.0], 100)),
+    "no leak": lambda: of_curves(gaussian([0.0, 0.1], 40)),
+    "bases that differ": lambda: of_curves(gaussian([2.0, 0.3, 0.8], 60), delta=1e-3),
+    "20 bases": lambda: of_curves(gaussian([1.0] * 20, 100)),
+    "laplace, no mixing": lambda: of_curves(
         laplace(1.5, 150), families=(em.families.Laplace(),), mixing=em.families.NoMixing()
     ),
-    "prior matters": lambda: whole_curve(gaussian([0.6], 30), delta=1e-3),
-    "response": lambda: whole_curve(
+    "prior matters": lambda: of_curves(gaussian([0.6], 30), delta=1e-3),
+    "response": lambda: of_curves(
         gaussian([1.0], 80),
         families=(em.families.RandomizedResponse(),),
         mixing=em.families.NoMixing(),
     ),
-    "sampling rate": lambda: whole_curve(
+    "sampling rate": lambda: of_curves(
         gaussian([0.4, 0.4], 200), mixing=em.families.KnownMixing(rate=0.2)
     ),
-    "counts, whole curve": lambda: whole_curve(counts(3), delta=1e-2),
-    "other priors": lambda: whole_curve(
-        gaussian([1.0], 60), epsilon=em.priors.Exponential(mean=2.0)
-    ),
-    "uniform prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.priors.Uniform(upper=5.0)),
-    "log-normal prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.priors.LogNormal()),
-    "published, one base": lambda: published(1),
-    "published, 20 bases": lambda: published(20),
-    "published, one strong base": one_strong_base,
-    "published, exponential": lambda: published(3, epsilon=em.priors.Exponential(mean=2.0)),
+    "counts, curves": lambda: of_curves(counts(3), delta=1e-2),
+    "other priors": lambda: of_curves(gaussian([1.0], 60), epsilon=em.priors.Exponential(mean=2.0)),
+    "uniform prior": lambda: of_curves(gaussian([0.7], 60), epsilon=em.priors.Uniform(upper=5.0)),
+    "log-normal prior": lambda: of_curves(gaussian([0.7], 60), epsilon=em.priors.LogNormal()),
+    "counts, one base": lambda: of_counts(1),
+    "counts, 20 bases": lambda: of_counts(20),
+    "counts, one strong base": one_strong_base,
+    "counts, exponential": lambda: of_counts(3, epsilon=em.priors.Exponential(mean=2.0)),
 }
 
 
@@ -111,7 +109,7 @@ def result_named(name: str) -> AnyResult:
 
 @cache
 def data_of(name: str) -> dict[str, Any]:
-    found = what_if(result_named(name)).data
+    found = result_named(name).what_if.data
     assert found is not None
     return found
 
@@ -189,7 +187,7 @@ def differences(
     return found
 
 
-QUICK = {"20 bases", "sampling rate", "published, one base", "published, one strong base"}
+QUICK = {"20 bases", "sampling rate", "counts, one base", "counts, one strong base"}
 
 
 @pytest.mark.parametrize(
@@ -213,7 +211,7 @@ def test_equals_python(browser: Browser, name: str) -> None:
 def test_slider_of_the_prior_ends_where_a_fresh_estimate_still_agrees(name: str) -> None:
     """Beyond it, likelihoods of larger epsilons would be missing, and the upper end be too low."""
     result = result_named(name)
-    assert isinstance(result, ProfileResult)
+    assert isinstance(result, CurveResult)
     widest = data_of(name)["scale"]["factors"][1]
     assert 1 < widest < 4
 
@@ -260,7 +258,7 @@ SABOTAGED = {
 
 
 SABOTAGE_SEEN_IN = dict.fromkeys(SABOTAGED, ("no leak", "prior matters")) | {
-    "bounds ignored": ("published, one strong base",),
+    "bounds ignored": ("counts, one strong base",),
     "proof ignored": ("bases that differ",),
 }
 
@@ -283,7 +281,7 @@ def test_quick_cases_are_cases() -> None:
 
 
 def test_refuses_where_nothing_can_be_recomputed() -> None:
-    sampled, held = what_if(chains()), what_if(fixed_epsilon())
+    sampled, held = chains().what_if, fixed_epsilon().what_if
     assert sampled.data is None
     assert "Markov chains" in sampled.reason
     assert held.data is None

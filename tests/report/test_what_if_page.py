@@ -11,23 +11,24 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.result import Question, Result
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Result
+from epsilometer.judgement.what_if import falling
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.report.page.frame import FOLDER, SCRIPTS
-from epsilometer.report.page.what_if import falling, what_if
 from epsilometer.report.writing import write_page
 from tests.report.browser import PHONE, SIX, Visit, chains, visit
-from tests.report.profiles import SETTINGS, gaussian
+from tests.report.curve_results import SETTINGS, gaussian
 
 SMALLEST_TARGET = 24
 """Pixels of the smallest target for a finger."""
 
 
 @cache
-def result() -> ProfileResult:
+def result() -> Result:
     posterior = SETTINGS.estimate(gaussian([1.2, 0.8], 60), CurveModel(delta=1e-3))
-    return ProfileResult(posterior=posterior, question=Question(claim=2.345))
+    return result_of(posterior, Question(claim=2.345))
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +123,14 @@ def test_keyboard_alone_moves_every_slider_and_reset_restores_the_page(
 
 def test_claims_are_shown_rounded_and_kept_exact(browser: Browser, tmp_path: Path) -> None:
     claim = 4.1879297
-    long = ProfileResult(posterior=result().posterior, question=Question(claim=claim))
+    long = result_of(result().posterior, Question(claim=claim))
     write_page(long, tmp_path / "page.html")
     with visit(browser, tmp_path / "page.html") as seen:
         page = ready(seen)
         assert page.input_value("#what-if-claim-number") == "4.188"
         assert settings(page)["claim"] == claim
         assert "claim of 4.188 with" in text(page, "headline")
-        assert "exceeds 4.188 with" in page.inner_text("#verdict .headline")
+        assert "epsilon at most 4.188 at" in page.inner_text("#verdict .headline")
         # The number that is shown, typed again, is the original claim.
         page.fill("#what-if-claim-number", "4.188")
         assert settings(page)["claim"] == claim
@@ -154,7 +155,7 @@ def test_claims_are_shown_rounded_and_kept_exact(browser: Browser, tmp_path: Pat
 def test_without_a_claim_its_slider_is_at_the_left_and_dimmed(
     browser: Browser, tmp_path: Path
 ) -> None:
-    write_page(ProfileResult(posterior=result().posterior), tmp_path / "page.html")
+    write_page(result_of(result().posterior), tmp_path / "page.html")
     with visit(browser, tmp_path / "page.html") as seen:
         page = ready(seen)
         dimmed = "document.getElementById('what-if-claim').classList.contains('unset')"
@@ -186,7 +187,7 @@ def test_numbers_can_be_typed_and_are_kept_within_range(browser: Browser, path: 
         page.keyboard.press("Tab")
         found = settings(page)
         assert found["claim"] == 0.01
-        data = what_if(result()).data
+        data = result().what_if.data
         assert data is not None
         assert found["priorScale"] == pytest.approx(data["scale"]["factors"][1] * 10**0.5)
         assert found["delta"] == 1e-6
@@ -241,7 +242,7 @@ def test_policy_allows_only_the_scripts_of_the_page(path: Path) -> None:
 
 
 def test_without_a_claim_one_can_be_tried(browser: Browser, tmp_path: Path) -> None:
-    own = ProfileResult(posterior=result().posterior)
+    own = result_of(result().posterior)
     write_page(own, tmp_path / "page.html")
     with visit(browser, tmp_path / "page.html") as seen:
         page = ready(seen)
@@ -261,10 +262,10 @@ def test_chains_have_no_sliders_and_the_page_says_why(browser: Browser, tmp_path
         seen.check_quiet()
 
 
-def test_published_model_offers_the_deltas_of_its_curve(browser: Browser, tmp_path: Path) -> None:
+def test_count_model_offers_the_deltas_of_its_curve(browser: Browser, tmp_path: Path) -> None:
     model = em.CountModel(delta=1e-2)
-    own = Result(posterior=em.estimate(SIX, model), question=Question(claim=2.0))
-    data = what_if(own).data
+    own = result_of(em.estimate(SIX, model), Question(claim=2.0))
+    data = own.what_if.data
     assert data is not None
     assert data["deltas"] == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]
     write_page(own, tmp_path / "page.html")
@@ -281,8 +282,8 @@ def test_published_model_offers_the_deltas_of_its_curve(browser: Browser, tmp_pa
 
 def test_proven_bounds_never_exceed_the_proof() -> None:
     scores = gaussian([1.5, 1.0], 200)
-    own = ProfileResult(posterior=SETTINGS.estimate(scores, CurveModel(delta=1e-5)))
-    data = what_if(own).data
+    own = result_of(SETTINGS.estimate(scores, CurveModel(delta=1e-5)))
+    data = own.what_if.data
     assert data is not None
     exact = [em.prove(scores, delta=delta).at_least for delta in data["deltas"]]
     assert max(exact) > 0.5

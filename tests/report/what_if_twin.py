@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import epsilometer as em
-from epsilometer.checks.sensitivity import FACTORS, prior_sensitivity
+from epsilometer.checks.sensitivity import prior_sensitivity
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.judgement.curve_result import ProfileResult
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
@@ -17,7 +18,6 @@ from epsilometer.judgement.objections import (
     prior_reasons,
     valid_bounds,
 )
-from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import Outcome, Verdict, decide
 
 
@@ -25,7 +25,7 @@ from epsilometer.judgement.verdict import Outcome, Verdict, decide
 class Twin:
     """One result at other settings."""
 
-    result: Result | ProfileResult
+    result: CountResult | CurveResult
     _known: dict[tuple[float, float], Any] = field(default_factory=dict)
     _posteriors: dict[float, CurvePosterior] = field(default_factory=dict)
 
@@ -38,7 +38,7 @@ class Twin:
     def _epsilon(self, factor: float, delta: float) -> Any:
         result = self.result
         prior = result.model.epsilon.rescaled(factor)
-        if isinstance(result, ProfileResult):
+        if isinstance(result, CurveResult):
             if factor not in self._posteriors:
                 self._posteriors[factor] = result.posterior.with_prior(prior)
             return self._posteriors[factor].epsilon_at(delta)
@@ -52,7 +52,8 @@ class Twin:
         """The verdict, by the rule of every verdict."""
         result, question = self.result, self.result.question
         epsilon = self.epsilon(factor, delta)
-        proof = result.proof_at(delta, claim)
+        asked = replace(result, question=replace(question, claim=claim, deltas=(delta,)))
+        proof = asked.proof_at(delta)
 
         def objections(leaning: Outcome) -> Iterator[str]:
             found = list(result.constant_objections(leaning))
@@ -66,11 +67,11 @@ class Twin:
                 found.append(REFUTED_POSTERIOR)
             yield from found
             if not found:
-                others = [
-                    (each, self.epsilon(factor * each, delta).probability_above(claim))
-                    for each in FACTORS
-                ]
-                yield from prior_reasons(others, leaning, question.thresholds)
+
+                def above_with(other: float) -> float:
+                    return float(self.epsilon(factor * other, delta).probability_above(claim))
+
+                yield from prior_reasons(above_with, leaning, question.thresholds)
 
         return decide(
             claim=claim,
@@ -79,5 +80,5 @@ class Twin:
             refuted=proof.refutation if proof is not None and proof.refuted else None,
             objections=objections,
             thresholds=question.thresholds,
-            trusted=bool(result.posterior.trustworthy or question.accept_untrusted),
+            untrusted=result.untrusted,
         )

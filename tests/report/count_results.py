@@ -1,17 +1,20 @@
-"""Small posteriors of every kind for the tests of reports."""
+"""Small results of the count model for the tests of reports."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
-from epsilometer.judgement.claimed_curve import JudgedCurve
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.judgement.result import Origin, OtherModels, Question, Result
+from epsilometer.judgement.claims import Claim
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import OtherModels, Question
+from epsilometer.judgement.result import Origin
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
 
@@ -79,16 +82,14 @@ def gather(
     posterior: CountPosterior,
     *,
     level: float = 0.9,
-    claim: float | None = None,
+    claim: Claim | None = None,
+    deltas: tuple[float, ...] = (),
     origin: Origin | None = None,
-    over_delta: JudgedCurve | None = None,
     compare: bool = True,
-) -> Result:
+) -> CountResult:
     """The result that a report shows, without other assumptions where these take too long."""
     tried = OtherModels.QUICK if compare else OtherModels.NONE
-    return Result(
-        posterior=posterior,
-        question=Question(level=level, claim=claim, other_models=tried),
-        origin=origin or Origin(),
-        over_delta=over_delta,
-    )
+    question = Question(level=level, claim=claim, deltas=deltas, other_models=tried)
+    result = result_of(posterior, question, origin=origin or Origin())
+    assert isinstance(result, CountResult)
+    return result

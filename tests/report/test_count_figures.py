@@ -18,7 +18,8 @@ from epsilometer.model.region import critical_epsilon
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.region_probability import region_probability
 from epsilometer.report.figures import style
-from epsilometer.report.figures.chains import autocorrelation, chain_charts, rank_counts
+from epsilometer.report.figures.chains import autocorrelation, rank_counts
+from epsilometer.report.figures.chains import chain_chart as drawn_chain_chart
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
 from epsilometer.report.figures.checks import influence_chart, predictive_chart, prior_chart
 from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
@@ -30,9 +31,9 @@ from epsilometer.report.figures.posterior import (
     marginals_chart,
     prior_density,
 )
-from epsilometer.report.figures.published import CHART_NAMES, charts, posterior_charts
 from epsilometer.report.figures.region import region_boundary, region_chart
-from tests.report.posteriors import TWO, counts, curves, exact, gather, sampled
+from epsilometer.report.views import views_of
+from tests.report.count_results import TWO, counts, curves, exact, gather, sampled
 
 FIVE_DIGITS = 5.1e-5
 """The page's numbers are rounded to five significant digits."""
@@ -199,7 +200,7 @@ def test_joint_regions_hold_what_they_say() -> None:
 def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
     posterior = exact() if kind == "exact" else sampled()
     verdict = em.judge(posterior, claim=0.7)
-    chart = exceedance_chart(posterior, verdict=verdict, thresholds=verdict.thresholds)
+    chart = exceedance_chart(posterior, claim=0.7, thresholds=verdict.thresholds)
     for x, y in (
         (lines(chart)["posterior"].get_xdata(), lines(chart)["posterior"].get_ydata()),
         (traces(chart)["posterior"]["x"], traces(chart)["posterior"]["y"]),
@@ -368,7 +369,9 @@ def test_autocorrelation_against_its_definition() -> None:
 
 
 def chain_chart(posterior: CountPosterior, name: str) -> Chart:
-    return next(chart for chart in chain_charts(posterior) if chart.name == name)
+    found = drawn_chain_chart(posterior, name)
+    assert found is not None
+    return found
 
 
 def test_traces_show_every_chain() -> None:
@@ -451,9 +454,10 @@ def test_every_figure_draws(
     posterior: Callable[[], CountPosterior], expected: set[str], tmp_path: Path
 ) -> None:
     made = posterior()
-    charts = [*posterior_charts(made, level=0.9), *chain_charts(made)]
+    result = gather(made)
+    charts = [chart for chart in views_of(result).folder_charts(result) if chart.name != "answer"]
     assert {chart.name for chart in charts} == expected
-    assert set(CHART_NAMES) >= expected
+    assert set(views_of(result).figures) >= expected
     for chart in charts:
         figure = chart.draw()
         save_figure(figure, tmp_path / chart.name)
@@ -491,7 +495,7 @@ def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) ->
     )
     evidence = gather(posterior, claim=1.0, origin=Origin(curves=swept))
     names = set()
-    for chart in charts(evidence):
+    for chart in views_of(evidence).charts(evidence):
         check_panels(chart)
         assert chart.caption.endswith(".")
         figure = chart.draw()

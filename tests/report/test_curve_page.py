@@ -1,4 +1,4 @@
-"""The page of the whole-curve model: what it must hold, what must never be in it, and in a browser."""
+"""The page of the curve model: what it must hold, what must never be in it, and in a browser."""
 
 from __future__ import annotations
 
@@ -16,33 +16,48 @@ import pytest
 from playwright.sync_api import Browser
 
 import epsilometer as em
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.result import Question
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.question import Question
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.report.gates.findings import finding_of
 from epsilometer.report.page.frame import SCRIPTS
-from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
-from epsilometer.report.text.profile_summary import finding, leak_rows
+from epsilometer.report.text.explanations import meaning_of_epsilon
+from epsilometer.report.text.sentences import finding
+from epsilometer.report.text.values import page_values
+from epsilometer.report.views import views_of
 from tests.report.browser import HOSTILE, SEEN, marks, spec, visit
 from tests.report.browser import words as words_of
-from tests.report.profiles import bare, counted, full, gaussian, hostile, null, posterior
-from tests.report.test_page import parsed
+from tests.report.curve_results import (
+    bare,
+    counted,
+    full,
+    gaussian,
+    hostile,
+    judged,
+    null,
+    posterior,
+)
+from tests.report.test_count_page import parsed
+
+
+def render(result: CurveResult) -> str:
+    return views_of(result).page(result, views_of(result).charts(result))
 
 
 @pytest.fixture(scope="module")
-def page() -> Callable[[Callable[[], ProfileResult]], str]:
+def page() -> Callable[[Callable[[], CurveResult]], str]:
     """Pages by how their result is made, each rendered once."""
     made: dict[Any, str] = {}
 
-    def get(make: Callable[[], ProfileResult]) -> str:
+    def get(make: Callable[[], CurveResult]) -> str:
         if make not in made:
-            made[make] = render_profile(make())
+            made[make] = render(make())
         return made[make]
 
     return get
 
 
-Page = Callable[[Callable[[], ProfileResult]], str]
+Page = Callable[[Callable[[], CurveResult]], str]
 
 
 def words(text: str) -> str:
@@ -114,7 +129,7 @@ def test_downloads_are_the_results_numbers(page: Page) -> None:
     found = downloads(page(full))
     assert set(found) == {"report.json", "leaks.csv", "curve.csv"}
     whole = json.loads(found["report.json"])
-    assert whole == report_data(full())
+    assert whole == page_values(full())
     assert [row["challenge_base"] for row in whole["bases"]] == ["0", "2", "1"]
     assert len(whole["predictive_check"]["bases"]) == 3
     deltas = [float(row["delta"]) for row in csv.DictReader(io.StringIO(found["curve.csv"]))]
@@ -126,10 +141,11 @@ def test_without_a_claim_there_is_an_estimate(page: Page) -> None:
     assert '<p class="badge">ESTIMATE</p>' in text
     assert "<title>ESTIMATE · Privacy audit: 3 challenge bases</title>" in text
     shown = words(text)
-    assert "At delta = 0.001, epsilon is " in shown
+    assert "Proven: epsilon is at least" in shown
+    assert "at delta = 0.001, extrapolated beyond the data: epsilon of the algorithm" in shown
     assert "FAIL (judged) and PASS (judged)" not in shown
     assert "FAIL (judged) and PASS (judged)" in words(page(full))
-    assert 'id="published"' not in text
+    assert 'id="count-model"' not in text
     assert "The scores do not say which datasets are neighbours" in shown
     # A curve is drawn though nobody asked for one.
     assert 'id="figure-delta-curve"' in text
@@ -146,9 +162,10 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     assert f"{result.verdict.meaning[0].upper()}{result.verdict.meaning[1:]}." in top
     assert result.verdict.outcome is em.judgement.Outcome.FAIL
     assert "Look for a mistake in the algorithm" in top
-    assert "with 0.5 times the scale" in top
     above = result.posterior.probability_above("shown", result.verdict.claim)
     assert f"exceeds the claim with probability {above:.4f}" in top or above > 1 - 1e-4
+    alone = words(render(replace(result, question=Question(claim=0.5))))
+    assert "with 0.5 times the scale" in alone
 
 
 @pytest.mark.parametrize(
@@ -157,7 +174,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
 )
 def test_other_verdicts_have_their_advice(claim: float, said: str) -> None:
     result = replace(bare(), question=Question(claim=claim))
-    assert said in words(render_profile(result, []))
+    assert said in words(views_of(result).page(result, []))
 
 
 def test_what_was_found_assumed_and_extrapolated_is_there(page: Page) -> None:
@@ -175,28 +192,27 @@ def test_what_was_found_assumed_and_extrapolated_is_there(page: Page) -> None:
         "120 of models without the point, 120 of models with the point",
         "threshold, statistic loss",
         "abc123",
-        "240 trained, 0 reused, 2 failed",
-        "2 of the models failed",
+        "240 trained, 0 reused, 0 failed",
         "with or without the challenge point",
-        "whole curve, exact sums",
-        meaning(result),
+        "exact sums",
+        meaning_of_epsilon(result),
     ):
         assert expected in shown
-    for row in leak_rows(result):
-        assert f"{row['median']:.3f}" in shown
+    for leak in result.leaks:
+        assert f"{leak.median:.3f}" in shown
 
 
-def test_the_published_model_has_a_section_of_its_own(page: Page) -> None:
+def test_the_count_model_has_a_section_of_its_own(page: Page) -> None:
     result = full()
-    assert result.published is not None
-    part = words(page(full).split('<section id="published">')[1].split("</section>")[0])
+    assert result.beside is not None
+    part = words(page(full).split('<section id="count-model">')[1].split("</section>")[0])
     assert "at the false-positive rate 0.1" in part
-    theirs = result.published.posterior
+    theirs = result.beside.posterior
     assert f"{theirs.median('epsilon'):.3f}" in part
     assert "4 of 40" in part
     assert (result.disagreement or "do not contradict each other") in part
-    assert result.published.verdict is not None
-    assert f"would be {result.published.verdict.label}:" in part
+    assert result.beside.verdict is not None
+    assert f"would be {result.beside.verdict.label}:" in part
 
 
 def test_families_are_listed_until_they_are_negligible(page: Page) -> None:
@@ -221,13 +237,13 @@ def test_counts_make_a_page_too(page: Page) -> None:
 
 
 def test_figures_that_are_made_already_are_used(page: Page) -> None:
-    assert "<figure" not in render_profile(bare(), [])
+    assert "<figure" not in views_of(bare()).page(bare(), [])
     assert page(bare).count("<figure ") == 8
 
 
 def test_the_same_posterior_makes_the_same_page(page: Page) -> None:
     again = replace(bare())  # which repeats its checks
-    assert render_profile(again) == page(bare)
+    assert render(again) == page(bare)
 
 
 # --- in a browser -----------------------------------------------------------------------------
@@ -242,8 +258,7 @@ def test_a_hostile_page_is_only_read(browser: Browser, page: Page, tmp_path: Pat
             "[...document.querySelectorAll('.panel')].every((p) => p.dataset.drawn === 'yes')"
         )
         assert drawn
-        rows = leak_rows(hostile())
-        order = [HOSTILE[row["challenge_base"]] or row["challenge_base"] for row in rows]
+        order = [HOSTILE[leak.name] or leak.name for leak in hostile().leaks]
         # A name is seen as it is, where it is short enough, when hovering over its base.
         bases = marks(seen.page, "leaks-1")[-1]
         assert len(bases["x"]) == len(HOSTILE)
@@ -282,12 +297,12 @@ def test_a_phone_needs_no_scrolling_sideways(browser: Browser, page: Page, tmp_p
 
 
 def test_an_extrapolated_estimate_says_so_wherever_it_is_quoted() -> None:
-    words_of_it = "with probability 0.9), extrapolated beyond the data"
+    words_of_it = "extrapolated beyond the data"
     assert bare().posterior.extrapolated
-    assert f"{words_of_it}; the worst base shows" in finding(bare())
+    assert words_of_it in finding(bare())
     assert f"{words_of_it}." in finding_of(bare()).sentence
     shown = posterior(gaussian([1.5, 0.2, 0.8], 40), CurveModel(delta=0.1))
     assert not shown.extrapolated
-    result = ProfileResult(posterior=shown)
+    result = judged(shown)
     assert "extrapolated" not in finding(result)
     assert "extrapolated" not in finding_of(result).sentence

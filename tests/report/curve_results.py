@@ -1,22 +1,23 @@
-"""Small results of the whole-curve model for the tests of reports."""
+"""Small results of the curve model for the tests of reports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 import epsilometer as em
-from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.result import Origin, Question
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Origin
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
 from tests.report.browser import HACK, HOSTILE
-from tests.report.posteriors import gather
 
 SETTINGS = em.engines.CurveSettings(tolerance=0.1)
 """What reports show does not depend on how exact it is."""
@@ -41,56 +42,55 @@ def posterior(scores: Scores | em.AttackCounts, model: CurveModel) -> CurvePoste
     return SETTINGS.estimate(scores, model)
 
 
+def judged(posterior: CurvePosterior, **context: Any) -> CurveResult:
+    """The result of a posterior: ``question``, ``origin`` and ``beside`` as in ``result_of``."""
+    result = result_of(posterior, context.pop("question", None), **context)
+    assert isinstance(result, CurveResult)
+    return result
+
+
 @cache
-def bare() -> ProfileResult:
+def bare() -> CurveResult:
     """No claim, no curve, nothing known of where the scores came from."""
     found = posterior(gaussian([1.5, 0.2, 0.8], 40), CurveModel(delta=1e-3))
-    return ProfileResult(posterior=found)
+    return judged(found)
 
 
 @cache
-def full() -> ProfileResult:
-    """All there can be: a claim, a curve with claims, the published model's answer, an origin."""
+def full() -> CurveResult:
+    """All there can be: a claim, a curve with claims, the count model's answer, an origin."""
     found = bare().posterior
     counts = em.AttackCounts(
         false_positives=[4, 4, 4], trials_h0=40, false_negatives=[30, 31, 33], trials_h1=40
     )
     origin = Origin(
         plan={"population": "directions", "adjacency": "include", "hash": "abc123"},
-        attack={"attack": "threshold", "statistic": "loss"},
-        models={"trained": 240, "reused": 0, "failed": 2},
+        attack={"attack": "threshold", "statistic": "loss", "target_alpha": 0.1},
+        models={"trained": 240, "reused": 0, "failed": 0},
     )
-    published = gather(
-        em.estimate(counts, em.CountModel(delta=1e-3)),
-        claim=0.5,
-        origin=Origin(attack={"target_alpha": 0.1}),
-        compare=False,
-    )
-    curve = JointDeltaCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=0.5)
-    asked = Question(claim=0.5, claim_source="algorithm")
-    return ProfileResult(
-        posterior=found, question=asked, origin=origin, over_delta=curve, published=published
-    )
+    question = Question(claim=0.5, claim_source="algorithm", deltas=(1e-6, 1e-3, 0.5))
+    beside = em.estimate(counts, em.CountModel(delta=1e-3))
+    return judged(found, question=question, origin=origin, beside=beside)
 
 
 @cache
-def null() -> ProfileResult:
+def null() -> CurveResult:
     """Scores that say nothing, and a prior that thinks so."""
     model = CurveModel(delta=1e-3, no_leak=0.5)
-    return ProfileResult(posterior=posterior(gaussian([0.0, 0.0], 40), model))
+    return judged(posterior(gaussian([0.0, 0.0], 40), model))
 
 
 @cache
-def counted() -> ProfileResult:
+def counted() -> CurveResult:
     """Counts at one threshold."""
     counts = em.AttackCounts(
         false_positives=[10, 30], trials_h0=100, false_negatives=[40, 30], trials_h1=100
     )
-    return ProfileResult(posterior=posterior(counts, CurveModel(delta=1e-3)))
+    return judged(posterior(counts, CurveModel(delta=1e-3)))
 
 
 @cache
-def hostile() -> ProfileResult:
+def hostile() -> CurveResult:
     """Nothing in it is trusted: names of bases and of the plan, and warnings."""
     shifts = np.linspace(1.5, 0, len(HOSTILE)).tolist()
     origin = Origin(
@@ -101,12 +101,10 @@ def hostile() -> ProfileResult:
     )
     model = replace(SIMPLE, strength=em.families.FixedStrength(value=1.0))
     scores = gaussian(shifts, 20, names=list(HOSTILE))
-    return ProfileResult(
-        posterior=posterior(scores, model), question=Question(claim=1.0), origin=origin
-    )
+    return judged(posterior(scores, model), question=Question(claim=1.0), origin=origin)
 
 
-def many(bases: int) -> ProfileResult:
+def many(bases: int) -> CurveResult:
     """More bases than have room."""
     scores = gaussian(np.linspace(2, 0, bases).tolist(), 12)
-    return ProfileResult(posterior=posterior(scores, SIMPLE))
+    return judged(posterior(scores, SIMPLE))

@@ -1,4 +1,4 @@
-"""Figures of the whole-curve model must show the posterior's own numbers, on paper and in the page."""
+"""Figures of the curve model must show the posterior's own numbers, on paper and in the page."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 from epsilometer.checks.roc_curves import SURPRISING
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
-from epsilometer.judgement.curve_result import ProfileResult
-from epsilometer.judgement.result import Question
+from epsilometer.judgement.question import Question
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import Gaussian, RandomizedResponse
-from epsilometer.report.figures import profile, profile_bases
+from epsilometer.report.figures import bases, curve
 from epsilometer.report.figures.chart import Chart, save_figure
-from epsilometer.report.figures.profile import PROFILE_CHART_NAMES, curve_of, profile_charts
-from epsilometer.report.text.profile_summary import leak_rows
-from tests.report.profiles import SETTINGS, bare, counted, full, gaussian, many, null
-from tests.report.test_figures import traces
+from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.text.over_delta import OverDelta, over_delta_of
+from epsilometer.report.views import views_of
+from tests.report.curve_results import SETTINGS, bare, counted, full, gaussian, judged, many, null
+from tests.report.test_count_figures import traces
 
 FIVE_DIGITS = 5.1e-5
 """Bands and curves of the page are rounded to five significant digits."""
@@ -34,8 +34,8 @@ def drawn(chart: Chart) -> bytes:
 
 @pytest.mark.parametrize("make", [bare, full, null, counted], ids=lambda make: make.__name__)
 def test_every_figure_is_drawn_both_ways(make: Any) -> None:
-    found = profile_charts(make())
-    assert [chart.name for chart in found] == list(PROFILE_CHART_NAMES)
+    found = views_of(make()).charts(make())
+    assert [chart.name for chart in found] == list(curve.CURVE_CHARTS)
     for chart in found:
         assert chart.caption.endswith(".")
         assert drawn(chart)[:4] == b"\x89PNG"
@@ -45,7 +45,7 @@ def test_every_figure_is_drawn_both_ways(make: Any) -> None:
 
 def test_the_folder_has_the_figures_that_need_no_checks() -> None:
     result = replace(bare())  # nothing is worked out yet
-    names = [chart.name for chart in profile.folder_charts(result)]
+    names = [chart.name for chart in views_of(result).folder_charts(result)]
     assert names == ["answer", "exceedance", "roc", "leaks", "families", "delta-curve"]
     assert not {"predictive", "poorly_fitting_families", "other_priors"} & set(vars(result))
 
@@ -55,7 +55,7 @@ def test_the_folder_has_the_figures_that_need_no_checks() -> None:
 
 def test_exceeding_begins_below_one_where_nothing_may_leak() -> None:
     result = null()
-    chart = profile.exceedance(result)
+    chart = curve.exceedance(result)
     shown = traces(chart)
     nothing = result.posterior.solution.no_leak
     assert nothing > 0.3
@@ -66,14 +66,14 @@ def test_exceeding_begins_below_one_where_nothing_may_leak() -> None:
     # The prior has its own probability of no leak.
     assert shown["prior"]["y"][0] == pytest.approx(0.5, rel=FIVE_DIGITS)
     assert f"with probability {nothing:.4f} nothing leaks" in chart.caption
-    assert "nothing leaks" not in profile.exceedance(bare()).caption
+    assert "nothing leaks" not in curve.exceedance(bare()).caption
 
 
 def test_a_posterior_that_is_all_at_zero_is_drawn() -> None:
     model = CurveModel(delta=1e-3, no_leak=0.9999)
-    result = ProfileResult(posterior=SETTINGS.estimate(gaussian([-1.0] * 3, 60), model))
+    result = judged(SETTINGS.estimate(gaussian([-1.0] * 3, 60), model))
     assert result.posterior.credible_interval("epsilon") == (0.0, 0.0)
-    for chart in profile_charts(result):
+    for chart in views_of(result).charts(result):
         assert drawn(chart)
         for panel in chart.panels():
             for axis in ("x", "y"):
@@ -83,7 +83,8 @@ def test_a_posterior_that_is_all_at_zero_is_drawn() -> None:
 
 def test_priors_are_those_of_the_result() -> None:
     result = null()
-    chart = profile.profile_prior_chart(result)
+    chart = curve.prior_chart(result)
+    assert chart is not None
     rows = chart.panels()[1]["marks"]
     middles = [row["x"][0] for row in rows]
     half, double = result.other_priors
@@ -106,7 +107,7 @@ def test_priors_are_those_of_the_result() -> None:
 
 def test_bars_are_the_probabilities_of_families() -> None:
     result = bare()
-    chart = profile.families_chart(result, {"laplace": "too sharp"})
+    chart = curve.families_chart(result, {"laplace": "too sharp"})
     totals, detail = chart.panels()
     names = totals["y"]["names"]
     shown: dict[str, float] = {}
@@ -129,7 +130,7 @@ def test_bars_are_the_probabilities_of_families() -> None:
 
 
 def test_families_that_fit_are_not_marked() -> None:
-    chart = profile.families_chart(bare(), {})
+    chart = curve.families_chart(bare(), {})
     assert "Purple" not in chart.caption
     assert "does not fit" not in traces(chart)
 
@@ -139,8 +140,8 @@ def test_families_that_fit_are_not_marked() -> None:
 
 def test_roc_curves_show_the_band_and_what_was_seen() -> None:
     result = bare()
-    chart = profile_bases.roc_chart(result)
-    order = [row["challenge_base"] for row in leak_rows(result)]
+    chart = bases.roc_chart(result)
+    order = [leak.name for leak in result.leaks]
     assert order[0] == "0"
     for panel, name in zip(chart.panels(), order, strict=True):
         number = int(name)
@@ -161,26 +162,26 @@ def test_roc_curves_show_the_band_and_what_was_seen() -> None:
 
 def test_many_models_are_drawn_at_few_points() -> None:
     base = gaussian([1.0], 2000).bases[0]
-    x, y = profile_bases.drawn_roc(base, 1e-4)
-    assert len(x) == profile_bases.MOST_STEPS
+    x, y = bases.drawn_roc(base, 1e-4)
+    assert len(x) == bases.MOST_STEPS
     assert np.all(np.diff(y) >= 0)
     np.testing.assert_allclose(y, base.true_positive_rate(x))
 
 
 def test_counts_are_dots() -> None:
     result = counted()
-    chart = profile_bases.roc_chart(result)
+    chart = bases.roc_chart(result)
     dots = [{t.get("label"): t for t in panel["marks"]}["counted"] for panel in chart.panels()]
     assert {(dot["x"][0], dot["y"][0]) for dot in dots} == {(0.1, 0.6), (0.3, 0.7)}
     assert "Dots: counts" in chart.caption
-    assert "Dots: counts" not in profile_bases.roc_chart(bare()).caption
+    assert "Dots: counts" not in bases.roc_chart(bare()).caption
 
 
 def test_leaks_are_the_quantiles_of_bases_below_both_answers() -> None:
     result = bare()
-    chart = profile_bases.leaks_chart(result)
+    chart = bases.leaks_chart(result)
     panel = chart.panels()[0]
-    estimated, shown, _, bases = panel["marks"]
+    estimated, shown, _, dots = panel["marks"]
     for trace, name in ((estimated, "epsilon"), (shown, "shown")):
         low, high = result.posterior.credible_interval(name, 0.9)
         middle = result.posterior.median(name)
@@ -189,13 +190,13 @@ def test_leaks_are_the_quantiles_of_bases_below_both_answers() -> None:
     names = panel["y"]["names"]
     assert names[2:] == ["0", "2", "1"]
     medians = [float(result.posterior.leaks[int(name)].quantile(0.5)) for name in names[2:]]
-    np.testing.assert_allclose(bases["x"], medians, rtol=FIVE_DIGITS)
+    np.testing.assert_allclose(dots["x"], medians, rtol=FIVE_DIGITS)
     assert sorted(medians, reverse=True) == medians
 
 
 def test_of_many_bases_the_worst_are_drawn() -> None:
     result = many(45)
-    rocs, leaks = profile_bases.roc_chart(result), profile_bases.leaks_chart(result)
+    rocs, leaks = bases.roc_chart(result), bases.leaks_chart(result)
     assert len(rocs.plots) == 12
     assert "the 12 with the largest epsilon of 45 bases" in rocs.caption
     assert len(leaks.panels()[0]["y"]["names"]) == 2 + 40
@@ -207,8 +208,8 @@ def test_of_many_bases_the_worst_are_drawn() -> None:
 def test_predictions_are_those_of_the_check() -> None:
     result = bare()
     check = result.predictive
-    chart = profile_bases.roc_check_chart(result)
-    order = [int(row["challenge_base"]) for row in leak_rows(result)]
+    chart = bases.roc_check_chart(result)
+    order = [int(leak.name) for leak in result.leaks]
     for column, panel in enumerate(chart.panels()):
         bars, seen = panel["marks"]
         assert panel["y"]["title"] == check.statistics[column]
@@ -226,7 +227,7 @@ def test_bases_that_do_not_fit_are_purple() -> None:
     p_value[1, 0] = 0.5 * SURPRISING / p_value.size
     # A cached value of a frozen dataclass is put in as it would put it in itself.
     vars(result)["predictive"] = replace(check, p_value=p_value)
-    chart = profile_bases.roc_check_chart(result)
+    chart = bases.roc_check_chart(result)
     odd = traces(chart)["observed, does not fit"]
     assert odd["y"] == [pytest.approx(check.observed[1, 0])]
     assert odd["colour"] == "purple"
@@ -238,13 +239,14 @@ def test_bases_that_do_not_fit_are_purple() -> None:
 
 def test_the_curve_is_the_posteriors_and_hatched_where_no_data_speak() -> None:
     result = bare()
-    curve = curve_of(result)
-    assert result.model.delta in curve.grid
-    assert result.posterior.extrapolated_below_delta in curve.grid
-    chart = profile.profile_delta_chart(result)
+    over = over_delta_of(result)
+    assert over is not None
+    assert result.model.delta in over.deltas
+    assert result.posterior.extrapolated_below_delta in over.deltas
+    chart = curve.over_delta(result)
     shown = traces(chart)
-    np.testing.assert_allclose(shown["median"]["x"], curve.grid, rtol=FIVE_DIGITS)
-    np.testing.assert_allclose(shown["median"]["y"], curve.quantiles[1], rtol=FIVE_DIGITS)
+    np.testing.assert_allclose(shown["median"]["x"], over.deltas, rtol=FIVE_DIGITS)
+    np.testing.assert_allclose(shown["median"]["y"], over.quantiles[1], rtol=FIVE_DIGITS)
     below = result.posterior.extrapolated_below_delta
     assert 1e-8 < below < 0.1
     hatched, plain = shown["extrapolated"], shown["90 % interval"]
@@ -259,22 +261,24 @@ def test_the_curve_is_the_posteriors_and_hatched_where_no_data_speak() -> None:
 
 def test_the_claim_is_drawn_at_its_delta_or_along_the_curve() -> None:
     result = replace(bare(), question=Question(claim=2.5))
-    point = traces(profile.profile_delta_chart(result))["claim"]
+    point = traces(curve.over_delta(result))["claim"]
     assert (point["x"], point["y"]) == ([1e-3], [2.5])
-    line = traces(profile.profile_delta_chart(full()))["claim"]
+    line = traces(curve.over_delta(full()))["claim"]
     assert line["y"] == [0.5, 0.5, 0.5]
-    far = profile.profile_delta_chart(replace(bare(), question=Question(claim=500.0)))
+    far = curve.over_delta(replace(bare(), question=Question(claim=500.0)))
     assert "The claim is above the plot." in far.caption
     assert "claim" not in traces(far)
-    assert "claim" not in traces(profile.profile_delta_chart(bare()))
+    assert "claim" not in traces(curve.over_delta(bare()))
 
 
 def test_where_no_epsilon_is_finite_the_curve_leaves_the_plot() -> None:
     model = CurveModel(delta=1e-2, families=(RandomizedResponse(atom=1e-3), Gaussian()))
     posterior = SETTINGS.estimate(gaussian([1.0], 40), model)
-    curve = JointDeltaCurve(posterior=posterior, deltas=[0.0, 1e-4, 1e-2])
-    assert np.isinf(curve.quantiles).any()
-    chart = profile.profile_delta_chart(ProfileResult(posterior=posterior, over_delta=curve))
+    result = judged(posterior, question=Question(deltas=(0.0, 1e-4, 1e-2)))
+    over = over_delta_of(result)
+    assert over is not None
+    assert np.isinf(over.quantiles).any()
+    chart = curve.over_delta(result)
     panel = chart.panels()[0]
     top = panel["y"]["ends"][1]
     assert np.isfinite(top)
@@ -287,12 +291,14 @@ def test_where_no_epsilon_is_finite_the_curve_leaves_the_plot() -> None:
 def test_a_model_without_delta_and_a_curve_of_one_delta() -> None:
     model = CurveModel(delta=0.0)
     posterior = SETTINGS.estimate(gaussian([1.0], 40), model)
-    result = ProfileResult(posterior=posterior)
-    assert curve_of(result).grid[0] == pytest.approx(1e-8)
-    assert "Green" not in profile.profile_delta_chart(result).caption
+    result = judged(posterior)
+    over = over_delta_of(result)
+    assert over is not None
+    assert over.deltas[0] == pytest.approx(1e-8)
+    assert "Green" not in curve.over_delta(result).caption
     # The Gaussian has no epsilon there and is no family that could fail to fit.
     assert "gaussian" not in result.poorly_fitting_families
     one = JointDeltaCurve(posterior=bare().posterior, deltas=[1e-3])
-    chart = profile.profile_delta_chart(replace(bare(), over_delta=one))
+    chart = delta_curve_chart(OverDelta(curve=one, level=0.9))
     assert drawn(chart)
     assert len(traces(chart)["median"]["x"]) == 1
