@@ -34,7 +34,7 @@ seed = 1
 object = "clipped-mean"
 options = { noise = 0.02, records = 20 }
 [estimate]
-model = "published"
+model = "count"
 delta = 0.1
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from epsilometer.measurement.tasks import Chunk
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement.algorithms import plan, population
+from tests.measurement.test_algorithm import from_file
 
 MakeStore = Callable[[], Store]
 
@@ -360,7 +362,8 @@ def changed_code(make: MakeStore, monkeypatch: pytest.MonkeyPatch) -> Store:
     store.prepare(plan(Settings(source="a")))
     store.add([row(0, 0, 0, 1.0)])
     monkeypatch.setattr(
-        "epsilometer.measurement.algorithm._source", lambda _: {"source file": "another file"}
+        "epsilometer.measurement.algorithm._source",
+        lambda _: {"source file": {"another file": "syntax:1"}},
     )
     return store
 
@@ -369,7 +372,7 @@ def test_changed_code_is_refused_with_the_way_out(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = changed_code(make_store, monkeypatch)
-    with pytest.raises(StoreError, match=r"code has changed .*--accept-changed-code"):
+    with pytest.raises(StoreError, match=r"code has changed .*accept_changed_code=True"):
         store.prepare(plan(Settings(source="a")))
 
 
@@ -379,6 +382,58 @@ def test_changed_code_is_accepted_on_request_and_then_kept(
     store = changed_code(make_store, monkeypatch)
     store.prepare(plan(Settings(source="a")), accept_changed_code=True)
     store.prepare(plan(Settings(source="a")))
+
+
+MINE = """
+class Mine:
+    def train(self, dataset, rng):
+        return 0
+
+    def loss(self, model, point):
+        return 1.0
+"""
+
+
+@pytest.fixture
+def with_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Plan]]:
+    """Plans of an algorithm in a file of the user."""
+    path = tmp_path / "epsilometer_test_store.py"
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield lambda text: plan(from_file(path, text).Mine())
+    sys.modules.pop(path.stem, None)
+
+
+COMMENTED = MINE.replace("return 0", "return 0  # nothing to train").replace(
+    "class Mine:\n", 'class Mine:\n    """Trains nothing."""\n\n'
+)
+
+
+def test_comments_and_docstrings_are_no_change(
+    make_store: MakeStore, with_code: Callable[[str], Plan]
+) -> None:
+    store = make_store()
+    store.prepare(with_code(MINE))
+    store.add([row(0, 0, 0, 1.0)])
+    store.prepare(with_code(COMMENTED))
+    with pytest.raises(StoreError, match=r"code has changed .*epsilometer_test_store.py"):
+        store.prepare(with_code(COMMENTED.replace("1.0", "2.0")))
+
+
+def test_stores_of_older_versions_go_on_where_bytes_are_equal(
+    make_store: MakeStore, with_code: Callable[[str], Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store()
+    with monkeypatch.context() as older:
+        older.setattr(Plan, "identity", Plan.former_identity)
+        store.prepare(with_code(MINE))
+    store.add([row(0, 0, 0, 1.0)])
+    # What the bytes were is known, but not what the code was.
+    with pytest.raises(StoreError, match=r"code has changed"):
+        store.prepare(with_code(COMMENTED))
+    store.prepare(with_code(MINE))
+    # From now on the store knows the code.
+    store.prepare(with_code(COMMENTED))
+    assert store.rows(ALL) == [row(0, 0, 0, 1.0)]
 
 
 def test_a_setting_named_source_is_not_code(make_store: MakeStore) -> None:

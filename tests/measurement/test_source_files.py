@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epsilometer.measurement.source_files import source_digests
+from epsilometer.measurement.source_files import BYTES, SYNTAX, source_digest, source_digests
 
 
 def write(folder: Path, **files: str) -> None:
@@ -45,6 +45,113 @@ def test_a_change_of_either_shows(tmp_path: Path, changed: str) -> None:
     (tmp_path / f"{changed}.py").write_text("import one\nx = 2\n")
     after = source_digests(tmp_path / "main.py")
     assert {name for name in after if before[name] != after[name]} == {f"{changed}.py"}
+
+
+CODE = """
+import functools
+
+LIMIT = 10
+
+
+@functools.cache
+def clipped(value, norm=1.0, *, u="no"):
+    class Inner:
+        pass
+
+    return f"{value:.3f}" + u if value < LIMIT else -norm
+
+
+async def nothing():
+    return {**{}, "a": [1, None, ...]}
+"""
+
+
+def code_digest(text: str) -> str:
+    return source_digest(text.encode()).code
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 10", "LIMIT = 10  # a comment\n# another"),
+        ("import functools", "\n\nimport functools"),
+        ("import functools", '"""What this file does."""\nimport functools'),
+        ("    class Inner:", '    """What it does."""\n    class Inner:'),
+        ("        pass", '        """What it is."""\n        pass'),
+        ("    return {**", "    'What it does.'\n    return {**"),
+        ("clipped(value, norm=1.0, *, u", "clipped(\n    value, norm = 1.0,\n    *,\n    u"),
+        ('u="no"', "u='no'"),
+        ('u="no"', 'u=u"no"'),
+        ("value < LIMIT", "(value < LIMIT)"),
+        ("LIMIT = 10", "LIMIT = 1_0"),
+    ],
+)
+def test_what_does_not_run_does_not_count(old: str, new: str) -> None:
+    assert old in CODE
+    changed = CODE.replace(old, new)
+    assert code_digest(changed) == code_digest(CODE)
+    assert source_digest(changed.encode()).former != source_digest(CODE.encode()).former
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 10", "LIMIT = 11"),
+        ("LIMIT = 10", "LIMIT = 10.0"),
+        ("LIMIT = 10", 'LIMIT = "10"'),
+        ("LIMIT = 10", "LIMIT: int = 10"),
+        ("norm=1.0", "norm=2.0"),
+        ("norm=1.0", "norm"),
+        ('u="no"', "u=None"),
+        ('u="no"', "u"),
+        (", *, u", ", u"),
+        ("@functools.cache\n", ""),
+        ("@functools.cache", "@functools.lru_cache"),
+        (":.3f", ":.4f"),
+        ("{value:.3f}", "{value!r:.3f}"),
+        ("value < LIMIT", "value <= LIMIT"),
+        ("-norm", "norm"),
+        ("-norm", "not norm"),
+        ("async def", "def"),
+        ("{**{}, ", "{"),
+        ("None, ...", "..., None"),
+        ("class Inner:", "class Other:"),
+        ("        pass\n", "        x = 1\n"),
+        ("import functools", "import functools as functools"),
+        ("import functools", "from . import functools"),
+        ("import functools", "import functools\nb'what is no docstring'"),
+    ],
+)
+def test_what_runs_counts(old: str, new: str) -> None:
+    assert old in CODE
+    assert code_digest(CODE.replace(old, new)) != code_digest(CODE)
+
+
+def test_docstrings_count_where_they_are_read() -> None:
+    text = '"""Usage: {}."""\nprint(__doc__)\n'
+    assert code_digest(text.format("a")) != code_digest(text.format("b"))
+    assert code_digest(text.format("a")) == code_digest(text.format("a") + "# comment\n")
+
+
+def test_the_digest_is_the_same_in_every_version_of_python() -> None:
+    """Computed with Python 3.11.7, 3.12.1 and 3.13.0."""
+    assert code_digest(CODE) == (
+        "syntax:7fb6bbc2bb756b94b599c765e66507e99d572d3f00a6d9672689697074a8ff2a"
+    )
+
+
+def test_code_that_cannot_be_read_is_compared_byte_by_byte() -> None:
+    for text in (b"\0(((", b"x = (", b"x = " + b"(" * 10_000 + b")" * 10_000, b"\xff"):
+        digest = source_digest(text)
+        assert digest.code == BYTES + digest.former
+        assert source_digest(text + b" # comment").code != digest.code
+    deep = b"x = " + b" + ".join([b"1"] * 600)
+    assert source_digest(deep).code.startswith(SYNTAX)
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_of_the_parser_change_nothing() -> None:
+    assert code_digest('x = "\\d"').startswith(SYNTAX)
 
 
 def test_installed_packages_are_left_out() -> None:

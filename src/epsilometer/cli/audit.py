@@ -203,7 +203,7 @@ def _run(
             estimate=lambda data, model: results.run_engine(data, model, chains),
             on_message=results.tell,
         )
-    identity = _identity(settings.plan)
+    identity = _hash(settings.plan.identity)
     return deliver(result, delivery, verdict, file=config, audit=identity, trained=True)
 
 
@@ -234,11 +234,11 @@ def _mixing(text: str) -> str | float:
     return float(getattr(known, "rate", 0.0)) or str(known.name)
 
 
-def _identity(plan: em.Plan) -> str:
+def _hash(identity: Any) -> str:
     """The audit, however many models it has: its population, algorithm, design and seed."""
     from epsilometer.measurement.plan import canonical
 
-    return hashlib.sha256(canonical(plan.identity).encode()).hexdigest()
+    return hashlib.sha256(canonical(identity).encode()).hexdigest()
 
 
 def _is_same(folder: Path, settings: em.rows.AuditConfig) -> bool:
@@ -248,7 +248,7 @@ def _is_same(folder: Path, settings: em.rows.AuditConfig) -> bool:
     """
     plan = settings.plan
     if (folder / outputs.OUTPUTS).exists():
-        same = outputs.audit_of(folder) == _identity(plan)
+        same = outputs.audit_of(folder) in {_hash(plan.identity), _hash(plan.former_identity)}
     else:  # written by a version that did not note it
         known = read_summary(folder).get("plan", {})
         same = known.get("seed") == plan.seed and known.get("population") == plan.population.name

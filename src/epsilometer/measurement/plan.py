@@ -273,6 +273,19 @@ class Plan(Displayed, view="inputs.PLAN"):
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What must not differ between two runs on one store, as plain values."""
+        return self._identity()
+
+    @cached_property
+    def former_identity(self) -> dict[str, Any]:
+        """The identity as older versions described it: source files byte by byte."""
+        return self._identity(former=True)
+
+    def compared_with(self, identity: Any) -> list[str]:
+        """Where a stored identity, possibly of an older version, differs from this plan, in words."""
+        former = algorithms.has_former_digests(identity)
+        return differences(identity, self.former_identity if former else self.identity)
+
+    def _identity(self, *, former: bool = False) -> dict[str, Any]:
         how: dict[str, Any] = {"drawn": False}
         if isinstance(self.challenge_bases, int):
             how = {
@@ -282,8 +295,8 @@ class Plan(Displayed, view="inputs.PLAN"):
             }
         if not self.challenge_kind.random:
             kind = self.challenge_kind
-            how["challenge"] = {"name": kind.name} | algorithms.identity(kind)
-        algorithm = algorithms.identity(self.algorithm)
+            how["challenge"] = {"name": kind.name} | algorithms.identity(kind, former=former)
+        algorithm = algorithms.identity(self.algorithm, former=former)
         if self.design.in_gradients and isinstance(self.algorithm, algorithms.PlantsCanaries):
             algorithm["canaries"] = self.algorithm.canary_settings
         # Excludes crafted points, which may be added to: each base identifies its own.

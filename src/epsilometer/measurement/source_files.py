@@ -8,12 +8,41 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+SYNTAX, BYTES = "syntax:", "bytes:"
+"""What a digest is of; those of older versions have no such prefix and are of bytes."""
 
 
-def source_digests(file: Path) -> dict[str, str]:
-    """SHA-256, by name, of a file and of all files it imports from its own folder or package.
+class SourceDigest(NamedTuple):
+    """The digest of a file's code, and the one that older versions stored: that of its bytes."""
+
+    code: str
+    former: str
+
+
+def source_digest(text: bytes) -> SourceDigest:
+    """The digests of Python code.
+
+    The first is that of the syntax tree without positions and docstrings, so that comments, docstrings
+    and formatting do not change it.  Code that does not parse is hashed as it is.  So are docstrings
+    in code that may read them.
+    """
+    former = hashlib.sha256(text).hexdigest()
+    tree = _parsed(text)
+    if tree is None:
+        return SourceDigest(BYTES + former, former)
+    if b"__doc__" not in text and b"getdoc" not in text:
+        _remove_docstrings(tree)
+    content = "\n".join(_tokens(tree)).encode("ascii")
+    return SourceDigest(SYNTAX + hashlib.sha256(content).hexdigest(), former)
+
+
+def source_digests(file: Path) -> dict[str, SourceDigest]:
+    """Digests, by name, of a file and of all files it imports from its own folder or package.
 
     Empty for installed packages, which are identified by their versions.
     """
@@ -23,7 +52,7 @@ def source_digests(file: Path) -> dict[str, str]:
     root = start.parent
     while (root / "__init__.py").is_file():
         root = root.parent
-    digests: dict[str, str] = {}
+    digests: dict[str, SourceDigest] = {}
     waiting = [start]
     while waiting:
         path = waiting.pop()
@@ -31,20 +60,65 @@ def source_digests(file: Path) -> dict[str, str]:
         if name in digests:
             continue
         text = path.read_bytes()
-        digests[name] = hashlib.sha256(text).hexdigest()
+        digests[name] = source_digest(text)
         packages = [parent / "__init__.py" for parent in path.parents if root in parent.parents]
-        found = [*packages, *_imported(text, path, root)]
-        waiting += [other for other in found if other.is_file()]
+        candidates = [*packages, *_imported(text, path, root)]
+        waiting += [other for other in candidates if other.is_file()]
     return digests
+
+
+def _parsed(text: bytes) -> ast.Module | None:
+    """The syntax tree; None if there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a digest must not depend on how warnings are treated
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def _remove_docstrings(tree: ast.Module) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+                    node.body = rest
+
+
+def _tokens(tree: ast.AST) -> Iterator[str]:
+    """A syntax tree in words that no two different trees share.
+
+    Not ``ast.dump``, whose text differs between versions of Python, which would void every store.  New
+    versions add fields, which are empty in code that does not use them: empty fields are left out.
+    Whatever else a version may change is taken for a change of the code, never for equal code.  The
+    tree is walked without recursion: long expressions are nested deeply.
+    """
+    waiting: list[ast.AST | str] = [tree]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+            continue
+        parts: list[ast.AST | str] = [type(item).__name__]
+        for name, value in ast.iter_fields(item):
+            values = value if isinstance(value, list) else [value]
+            constant = isinstance(item, ast.Constant) and name == "value"
+            if isinstance(item, ast.JoinedStr):  # Python 3.12.0 and 3.12.1 add empty texts
+                values = [v for v in values if getattr(v, "value", None) != ""]
+            if not constant and (values in ([], [None]) or name in ("ctx", "kind")):
+                continue  # whether a name is read or set is where it stands; kind is u in u"text"
+            parts += [name, *(v if isinstance(v, ast.AST) else _literal(v) for v in values), "end"]
+        waiting += reversed([*parts, "end"])
+
+
+def _literal(value: object) -> str:
+    """A constant or an identifier; hexadecimal, since decimals of very large numbers are refused."""
+    return hex(value) if type(value) is int else ascii(value)
 
 
 def _imported(text: bytes, path: Path, root: Path) -> Iterator[Path]:
     """Files that a file may import, whether or not they exist."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(_parsed(text) or ast.Module([], [])):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _files(root, alias.name)

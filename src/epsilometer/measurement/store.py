@@ -15,7 +15,7 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.algorithm import SOURCE
-from epsilometer.measurement.plan import Plan, Sizes, Task, differences
+from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.rows import LossRow, PoolRow
 from epsilometer.measurement.tasks import Chunk
 
@@ -111,7 +111,7 @@ class Store(abc.ABC):
     ) -> None:
         """Refuse a plan that differs from the stored identity (None if there is none) or bases."""
         if identity is not None:
-            _check_identity(self.name, identity, plan.identity, accept_changed_code)
+            _check_identity(self.name, plan.compared_with(identity), accept_changed_code)
         for number, (old, base) in enumerate(zip(bases, plan.bases, strict=False)):
             if old != base.fingerprint:
                 raise StoreError(
@@ -146,7 +146,7 @@ class Store(abc.ABC):
         """Whether a plan is the stored one, including its code."""
         held = zip(bases, plan.bases, strict=False)
         same = all(old == base.fingerprint for old, base in held)
-        return same and identity is not None and not differences(identity, plan.identity)
+        return same and identity is not None and not plan.compared_with(identity)
 
     def losses(self, sizes: Sizes, variant: str) -> Losses:
         """Losses of one variant within the sizes."""
@@ -193,15 +193,14 @@ class Store(abc.ABC):
         return self.add(rows)
 
 
-def _check_identity(name: str, there: object, here: object, accept_changed_code: bool) -> None:
-    """Raise :class:`StoreError` with every difference between two identities."""
-    found = differences(there, here)
-    code = [line for line in found if f".{SOURCE}" in line.split(" is ")[0]]
+def _check_identity(name: str, differences: list[str], accept_changed_code: bool) -> None:
+    """Raise :class:`StoreError` with the differences between the stored identity and a plan's."""
+    code = [line for line in differences if f".{SOURCE}" in line.split(" is ")[0]]
     if accept_changed_code:
-        found = [line for line in found if line not in code]
-    if not found:
+        differences = [line for line in differences if line not in code]
+    if not differences:
         return
-    if found == code:
+    if differences == code:
         changed = (line.split(" is ")[0].split(SOURCE)[-1].lstrip(".") for line in code)
         files = ", ".join(dict.fromkeys(changed))
         raise StoreError(
@@ -209,7 +208,8 @@ def _check_identity(name: str, there: object, here: object, accept_changed_code:
             "store, or delete this one to start over; if the change does not affect training, continue "
             "with `accept_changed_code=True`."
         )
-    shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
+    rest = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
+    shown = "; ".join(differences[:5]) + rest
     raise StoreError(
         f"{name} holds another plan: {shown}. Use another store, or the settings it was created with."
     )

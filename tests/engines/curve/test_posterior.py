@@ -348,7 +348,7 @@ def damaged(path: Path, change: str) -> None:
             file.attrs["model"] = text.replace("HalfNormal", "Fixed")
         elif change == "kind":
             text = str(file.attrs["model"])
-            file.attrs["model"] = text.replace("GaussianCurves", "os.system")
+            file.attrs["model"] = text.replace('"Gaussian"', '"os.system"')
 
 
 @pytest.mark.parametrize("change", ["log likelihood", "label", "missing", "model", "kind"])
