@@ -197,7 +197,7 @@ def test_own_algorithm_and_changed_code(config: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["models_trained"] == 72
     source = config.parent / "own_training_a.py"
-    source.write_text(source.read_text() + "# a remark\n")
+    source.write_text(source.read_text() + "CHANGED = True\n")
     refused = in_shell(*arguments)
     assert refused.returncode == 2
     assert "code has changed since it was created (own_training_a.py)" in refused.stderr
@@ -365,6 +365,8 @@ def test_changed_code_is_named_before_the_folder_of_its_result(config: Path) -> 
     assert in_shell(*arguments).returncode == 0
     source = config.parent / "own_training_f.py"
     source.write_text(source.read_text() + "# a remark\n")
+    assert in_shell(*arguments).returncode == 0
+    source.write_text(source.read_text() + "CHANGED = True\n")
     refused = in_shell(*arguments)
     assert refused.returncode == 2
     assert "audit.db holds another plan: code has changed" in refused.stderr
