@@ -51,11 +51,10 @@ def find(
         return None
     target = str(node["reftarget"])
     name = target.rpartition(".")[2]
-    documented = None
-    if target == name or target.startswith(f"{PACKAGE}."):
-        objects = env.domains.python_domain.objects
-        places = (objects.get(f"{module}.{name}") for module in public())
-        documented = next((place for place in places if place is not None), None)
+    objects = env.domains.python_domain.objects
+    local = name if target.startswith(f"{PACKAGE}.") else target  # such as Scores, or Scores.read
+    places = (objects.get(f"{module}.{local}") for module in public())
+    documented = next((place for place in places if place is not None), None)
     if documented is None:
         # Annotations have no place, and name anything; what somebody wrote must be right.
         place = node.source

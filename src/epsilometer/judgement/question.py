@@ -33,7 +33,7 @@ class Question:
         Probability of the central credible intervals, in (0, 1).
     claim, claim_source
         What somebody claims: one epsilon, at least 0; a function from delta to epsilon; or
-        :class:`NoPromise`, which an infinite epsilon becomes.  Without a claim there is no verdict.  And
+        ``NoPromise``, which an infinite epsilon becomes.  Without a claim there is no verdict.  And
         the source of the claim: ``algorithm`` if the algorithm itself makes it.
     deltas
         Judge the claim at all of these deltas together; empty for the model's own delta alone.
