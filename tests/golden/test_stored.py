@@ -1,0 +1,98 @@
+"""Files of an earlier version load and say the same; `stored/README.md` says how they were made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.auditing.config import read_audit
+from epsilometer.inputs.held import source_of
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
+
+STORED = Path(__file__).with_name("stored")
+NUMBERS: dict[str, dict[str, list[float]]] = json.loads((STORED / "numbers.json").read_text())
+SAME = 1e-9
+"""Tolerated relative difference of numbers from one file: quantiles are searched on stored tables."""
+
+each_audit = pytest.mark.parametrize("name", ["many", "one-run", "pool"])
+
+
+def summary_of(name: str) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((STORED / f"{name}-result" / "summary.json").read_text())
+    return summary
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_posteriors_give_the_same_numbers(name: str) -> None:
+    posterior = em.load(STORED / name)
+    assert set(posterior.parameters) == set(NUMBERS[name])
+    for parameter, expected in NUMBERS[name].items():
+        quantiles = posterior.quantile(parameter, [0.05, 0.5, 0.95])
+        np.testing.assert_allclose(quantiles, expected, rtol=SAME)
+
+
+def test_every_file_is_checked() -> None:
+    assert set(NUMBERS) == {path.name for path in STORED.glob("*.nc")}
+
+
+def test_families_of_a_stored_model_are_found_by_their_former_names() -> None:
+    model = em.load(STORED / "curve-families.nc").model
+    assert model.families == (em.families.TwoVariances(), em.families.Gaussian())
+    assert model.mixing == em.families.KnownMixing(rate=0.5)
+
+
+@each_audit
+def test_result_folders_have_the_same_claim_verdict_and_numbers(name: str) -> None:
+    known = summary_of(name)
+    recorded = source_of(STORED / f"{name}-result").known
+    assert recorded is not None
+    asked = recorded.asked
+    assert asked["claim"] == known["claim"]["epsilon"]
+    assert asked["claim_source"] == known["claim"]["source"]
+    result = result_of(recorded.posterior, Question(**asked))
+    assert result.kind == "curve"
+    epsilon = known["epsilon"]
+    interval = result.posterior.credible_interval("epsilon", epsilon["level"])
+    np.testing.assert_allclose(interval, epsilon["interval"], rtol=SAME)
+    assert result.posterior.median("epsilon") == pytest.approx(epsilon["median"], rel=SAME)
+    verdict, expected = result.verdict, known["claim"]
+    assert verdict is not None
+    assert verdict.outcome.name == known["verdict"]["outcome"]
+    assert verdict.grounds.value == known["verdict"]["grounds"]
+    assert verdict.probability_above == pytest.approx(expected["probability_above"], rel=SAME)
+    assert result.proof is not None
+    assert result.proof.at_least == known["proof"]["at_least"]
+    assert result.proof.e_value == pytest.approx(known["proof"]["e_value"], rel=SAME)
+    leaks = {leak.name: leak.median for leak in result.leaks}
+    medians = {base["challenge_base"]: base["epsilon"]["median"] for base in known["bases"]}
+    assert leaks == pytest.approx(medians, rel=SAME)
+
+
+def test_the_count_model_beside_the_result_is_read_too() -> None:
+    recorded = source_of(STORED / "many-result").known
+    assert recorded is not None
+    known = summary_of("many")["published"]["epsilon"]
+    interval = recorded.counted.credible_interval("epsilon", known["level"])
+    np.testing.assert_allclose(interval, known["interval"], rtol=SAME)
+
+
+@each_audit
+def test_stores_go_on_with_the_same_plan(name: str, tmp_path: Path) -> None:
+    shutil.copy(STORED / f"{name}.toml", tmp_path)
+    shutil.copy(STORED / f"{name}.store", tmp_path / f"{name}.db")
+    settings = read_audit(tmp_path / f"{name}.toml")
+    with em.stores.SqliteStore(tmp_path / f"{name}.db") as store:
+        measured = em.measure(settings.plan, store=store)
+    known = summary_of(name)
+    assert settings.plan.content_hash == known["plan"]["hash"]
+    assert (measured.trained, measured.reused) == (0, known["models_trained"])
+    # The same scores, and so the same estimate.
+    result = em.audit(tmp_path / f"{name}.toml")
+    assert result.posterior.median("epsilon") == pytest.approx(known["epsilon"]["median"], rel=1e-6)
