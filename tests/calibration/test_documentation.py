@@ -93,7 +93,7 @@ def test_the_whole_curve_table_is_of_the_current_plan() -> None:
 
 
 def test_the_page_lists_every_violation(script: ModuleType) -> None:
-    text = script.profile_blocks(bounds())["profile-verdict"]
+    text = script.curve_blocks(bounds())["curve-verdict"]
     said = " ".join(text.split())
     for row in curves():
         if row.section is Section.CONTROL:
@@ -116,22 +116,22 @@ def test_statements_of_the_page_follow_from_the_table(
     def blocks(*more: ProfileRow) -> dict[str, str]:
         text = to_csv([*rows[1:], *more], ProfileRow)
         (tmp_path / "coverage.csv").write_text(text)
-        return {name: " ".join(x.split()) for name, x in script.profile_blocks(bounds()).items()}
+        return {name: " ".join(x.split()) for name, x in script.curve_blocks(bounds()).items()}
 
     wrong = replace(control, covers=0, above=200, below=0)
     good = blocks(rows[0], wrong)
-    assert "Both stated rates are met in all of them" in good["profile-verdict"]
-    assert "is detected: above in 100.0 % of 200 runs" in good["profile-verdict"]
-    assert good["profile-short"].count("**") == 2  # nowhere too often
+    assert "Both stated rates are met in all of them" in good["curve-verdict"]
+    assert "is detected: above in 100.0 % of 200 runs" in good["curve-verdict"]
+    assert good["curve-short"].count("**") == 2  # nowhere too often
     bad = blocks(replace(rows[0], covers=160, above=40, below=0), control)
-    assert "**Not met** in 1: null, 1 base of 100 (covers 80.0 %" in bad["profile-verdict"]
-    assert "was NOT detected" in bad["profile-verdict"]
-    assert "**Best attacks: above the true ε.** null (ε = 0.00)" in bad["profile-short"]
-    assert "| null **!!** |" in bad["profile-best"]
+    assert "**Not met** in 1: null, 1 base of 100 (covers 80.0 %" in bad["curve-verdict"]
+    assert "was NOT detected" in bad["curve-verdict"]
+    assert "**Best attacks: above the true ε.** null (ε = 0.00)" in bad["curve-short"]
+    assert "| null **!!** |" in bad["curve-best"]
 
 
-def test_the_published_model_is_shown_next_to_it(script: ModuleType) -> None:
-    table = script.profile_blocks(bounds())["profile-best"]
+def test_the_count_model_is_shown_next_to_it(script: ModuleType) -> None:
+    table = script.curve_blocks(bounds())["curve-best"]
     # Marks of violated levels are not part of the name.
     lines = [line.replace(" **!!**", "").replace(" **!**", "") for line in table.splitlines()]
     shown = {tuple(line.split(" | ")[i] for i in (0, 2, 3)): line for line in lines[2:]}

@@ -430,10 +430,10 @@ def test_the_command_leaves_its_plan_table_and_figure(
 ) -> None:
     monkeypatch.setattr(plans, "quick_profile_plan", lambda: SMALL)
     monkeypatch.chdir(tmp_path)
-    target = tmp_path / "calibration-profile-quick"
+    target = tmp_path / "calibration-curve-quick"
     target.mkdir()
     (target / "study.jsonl").write_text(finished.read_text())  # as if it had been interrupted
-    arguments = ["calibrate", "--model", "profile", "--quick", "--workers", "1"]
+    arguments = ["calibrate", "--study", "curve", "--quick", "--workers", "1"]
     assert run(arguments) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines()[:-1])) <= 80
@@ -446,8 +446,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     assert run([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["section"] for each in found["coverage"]] == [str(each.section) for each in rows]
-    for option in ("--study", "--model"):
-        assert run(["calibrate", option, "other"]) == 2
-        known = "published, profile, proofs, verdicts, one-run, pool"
-        said = f"expected study to be one of {known}, got study='other'"
-        assert said in capsys.readouterr().err
+    assert run(["calibrate", "--study", "other"]) == 2
+    known = "count, curve, proofs, verdicts, one-run, pool"
+    said = f"expected study to be one of {known}, got study='other'"
+    assert said in capsys.readouterr().err

@@ -184,7 +184,7 @@ class OneRunBoundCell(OneRunCell):
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunIntervalCell(OneRunCell):
-    """Intervals of the whole-curve model, which treats canaries as independent."""
+    """Intervals of the curve model, which treats canaries as independent."""
 
     chunk: ClassVar[int] = 10
 

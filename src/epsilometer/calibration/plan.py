@@ -88,7 +88,7 @@ class ModelCell:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileCell:
-    """Scores of challenge bases on a known mechanism, analysed with the whole-curve model.
+    """Scores of challenge bases on a known mechanism, analysed with the curve model.
 
     ``models`` are trained without the point in each base, and as many with it.  ``strengths`` are those
     of :func:`draw_bases`.  ``mixing`` is the model's setting: "free", or the sampling rate.  ``family``
@@ -222,7 +222,7 @@ def quick_plan() -> StudyPlan:
     return StudyPlan(cells=tuple(cells))
 
 
-# --- the whole-curve model: a separate plan, so that the studies are independent --------------------
+# --- the curve model: a separate plan, so that the studies are independent --------------------
 
 SIZES = ((1, 100), (5, 100), (20, 100), (1, 1000))
 """Bases, and models per side in each."""
@@ -248,7 +248,7 @@ CONTROL = ProfileCell(
 
 
 def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
-    """The study of the whole-curve model whose results ship with the docs: an hour on two idle cores."""
+    """The study of the curve model whose results ship with the docs: an hour on two idle cores."""
     cells: list[Cell] = [
         ProfileCell(mechanism=mechanism, power=power, bases=bases, models=models, runs=runs)
         for power in POWERS

@@ -99,7 +99,7 @@ def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolIntervalCell(PoolCell):
-    """Intervals of the whole-curve model by point, which treats points as independent."""
+    """Intervals of the curve model by point, which treats points as independent."""
 
     chunk: ClassVar[int] = 10
 

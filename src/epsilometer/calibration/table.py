@@ -40,7 +40,7 @@ SUSPECT = 1e-2
 """P-value below which a number of failures is highlighted."""
 
 LARGEST_PROMISED = 5.0
-"""Largest epsilon at which the whole-curve model must cover; 11 % of its prior is beyond."""
+"""Largest epsilon at which the curve model must cover; 11 % of its prior is beyond."""
 
 Row = TypeVar("Row", "BoundRow", "ModelRow", "ProfileRow")
 
@@ -112,7 +112,7 @@ class ModelRow:
 
 
 class Section(StrEnum):
-    """The purpose of a cell of the whole-curve model."""
+    """The purpose of a cell of the curve model."""
 
     BEST = "best attacks"
     WEAKER = "weaker attacks"
@@ -123,7 +123,7 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRow:
-    """Intervals of the whole-curve model on one known mechanism."""
+    """Intervals of the curve model on one known mechanism."""
 
     mechanism: str
     setting: str
@@ -286,7 +286,7 @@ def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
 
 
 def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ProfileRow]:
-    """Rows of the cells of the whole-curve model, in the plan's order."""
+    """Rows of the cells of the curve model, in the plan's order."""
     rows = []
     for cell, found in by_cell(plan, results):
         if not isinstance(cell, ProfileCell) or not found:

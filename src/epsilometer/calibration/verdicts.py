@@ -43,8 +43,8 @@ NAMES = {
 class VerdictCell:
     """Audits of a known mechanism, with claims below, at and above the truth.
 
-    From ``scores`` of models with the whole-curve model, or from ``counts`` at one rate with the
-    published model.  ``models`` are trained without the point in each base, and as many with it.
+    From ``scores`` of models with the curve model, or from ``counts`` at one rate with the
+    count model.  ``models`` are trained without the point in each base, and as many with it.
     """
 
     delta: float = 1e-5

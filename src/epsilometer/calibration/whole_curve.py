@@ -1,4 +1,4 @@
-"""The whole-curve model on scores of known mechanisms: its intervals compared with the truth."""
+"""The curve model on scores of known mechanisms: its intervals compared with the truth."""
 
 from __future__ import annotations
 

@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 STORE, FIGURE = "study.jsonl", "calibration.png"
 PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
-PUBLISHED, PROFILE, PROOFS, VERDICTS = "published", "profile", "proofs", "verdicts"
+COUNT, CURVE, PROOFS, VERDICTS = "count", "curve", "proofs", "verdicts"
 ONE_RUN, POOL = "one-run", "pool"
 REFUTATIONS, POWER, JUDGED = "refutations.csv", "power.csv", "verdicts.csv"
 
 
 def calibrate(
     study: str = option(
-        f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}|{ONE_RUN}|{POOL}",
-        "published: every bound and the published model; profile: the whole-curve model; proofs: proofs "
-        "with continuous monitoring; verdicts: true and false claims; one-run: canaries that interfere; "
-        "pool: points that share models.",
+        f"{COUNT}|{CURVE}|{PROOFS}|{VERDICTS}|{ONE_RUN}|{POOL}",
+        "count: every bound and the count model; curve: the curve model; proofs: proofs with continuous "
+        "monitoring; verdicts: true and false claims; one-run: canaries that interfere; pool: points "
+        "that share models.",
         "--study",
-        "--model",
-        default=PUBLISHED,
+        default=COUNT,
     ),
     quick: bool = flag("Minutes instead of more than an hour.", "--quick"),
     output: Path | None = option(
@@ -54,7 +53,7 @@ def calibrate(
         "workers", (os.cpu_count() or 1) if workers is None else workers
     )
     plan = replace(_plan(study, quick), seed=seed)
-    parts = ["calibration", *[study] * (study != PUBLISHED), *["quick"] * quick]
+    parts = ["calibration", *[study] * (study != COUNT), *["quick"] * quick]
     folder = output or Path("-".join(parts))
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: expected a folder, got a file.")
@@ -69,8 +68,8 @@ def _plan(study: str, quick: bool) -> StudyPlan:
     from epsilometer.calibration import plan
 
     full, short = {
-        PUBLISHED: (plan.full_plan, plan.quick_plan),
-        PROFILE: (plan.profile_plan, plan.quick_profile_plan),
+        COUNT: (plan.full_plan, plan.quick_plan),
+        CURVE: (plan.profile_plan, plan.quick_profile_plan),
         PROOFS: (plan.proof_plan, plan.quick_proof_plan),
         VERDICTS: (plan.verdict_plan, plan.quick_verdict_plan),
         ONE_RUN: (plan.one_run_plan, plan.quick_one_run_plan),
@@ -79,8 +78,8 @@ def _plan(study: str, quick: bool) -> StudyPlan:
     return short() if quick else full()
 
 
-def _published(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
-    """Every bound, and the published model under its own assumptions."""
+def _count(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """Every bound, and the count model under its own assumptions."""
     from epsilometer.calibration.table import bound_rows, model_rows, summarise_bounds
 
     bounds, models = bound_rows(plan, found), model_rows(plan, found)
@@ -89,13 +88,13 @@ def _published(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[An
     return _described(plan, summaries, models), _text(plan, summaries, models, folder)
 
 
-def _profile(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
-    """Intervals of the whole-curve model."""
+def _curve(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """Intervals of the curve model."""
     from epsilometer.calibration.table import profile_rows
 
     rows = profile_rows(plan, found)
-    _write_profile(plan, folder, rows)
-    return _described_profile(plan, rows), _profile_text(plan, rows, folder)
+    _write_curve(plan, folder, rows)
+    return _described_curve(plan, rows), _curve_text(plan, rows, folder)
 
 
 def _plan_text(plan: StudyPlan) -> str:
@@ -188,10 +187,10 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
     return "\n".join(lines) + "\n"
 
 
-# --- the whole-curve model ------------------------------------------------------------------------
+# --- the curve model ------------------------------------------------------------------------------
 
 
-def _write_profile(plan: StudyPlan, folder: Path, rows: list[ProfileRow]) -> None:
+def _write_curve(plan: StudyPlan, folder: Path, rows: list[ProfileRow]) -> None:
     from epsilometer.calibration.table import ProfileRow, to_csv
     from epsilometer.report.figures.calibration import draw_profile_calibration
 
@@ -200,7 +199,7 @@ def _write_profile(plan: StudyPlan, folder: Path, rows: list[ProfileRow]) -> Non
     results.write_files(folder, texts, {FIGURE: figure})
 
 
-def _described_profile(plan: StudyPlan, rows: list[ProfileRow]) -> dict[str, Any]:
+def _described_curve(plan: StudyPlan, rows: list[ProfileRow]) -> dict[str, Any]:
     return {
         "significance": plan.significance,
         "plan": plan.digest(),
@@ -212,12 +211,12 @@ def _described_profile(plan: StudyPlan, rows: list[ProfileRow]) -> dict[str, Any
     }
 
 
-def _profile_text(plan: StudyPlan, rows: list[ProfileRow], folder: Path) -> str:
+def _curve_text(plan: StudyPlan, rows: list[ProfileRow], folder: Path) -> str:
     from epsilometer.calibration.table import LARGEST_PROMISED, Section
 
     level, tail = 100 * (1 - 2 * plan.significance), 100 * plan.significance
     lines = [
-        f"{level:g} % intervals of epsilon, whole-curve model, where the truth is known:",
+        f"{level:g} % intervals of epsilon, curve model, where the truth is known:",
         "",
         f"{'':33}{'bases':>6}{'models':>7}{'truth':>7}{'covers':>8}{'above':>8}{'below':>8}",
     ]
@@ -450,8 +449,8 @@ def _pool(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, st
 
 
 STUDIES = {
-    PUBLISHED: _published,
-    PROFILE: _profile,
+    COUNT: _count,
+    CURVE: _curve,
     PROOFS: _proofs,
     VERDICTS: _verdicts,
     ONE_RUN: _one_run,
