@@ -107,7 +107,7 @@ def test_statements_of_the_page_follow_from_the_table(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All fine, one violated level, a control that was not detected."""
-    monkeypatch.setattr(script, "PROFILE", tmp_path)
+    monkeypatch.setattr(script, "CURVE", tmp_path)
     (tmp_path / "plan.json").write_text('{"significance": 0.05}')
     rows = [replace(row, runs=200, covers=190, above=5, below=5) for row in curves()]
     control = rows.pop()
