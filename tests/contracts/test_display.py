@@ -17,10 +17,13 @@ from epsilometer._display import Displayed, Plotted
 from epsilometer._table import MOST_HTML_ROWS, MOST_ROWS, Table
 from epsilometer.display import view
 from epsilometer.errors import InputError
+from epsilometer.judgement.claims import NoPromise
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import Question
 from epsilometer.measurement.training_claims import LargestClaim
 from epsilometer.training.accounting import accounted_epsilon
-from tests.report import posteriors as published
-from tests.report.profiles import SETTINGS, SIMPLE
+from tests.report.count_results import sampled
+from tests.report.curve_results import SETTINGS, SIMPLE
 
 HOSTILE = "<script>alert('x')</script>"
 """A name that must never be part of a page."""
@@ -28,30 +31,50 @@ HOSTILE = "<script>alert('x')</script>"
 LONGEST_REPR = 400
 """Characters: a few lines of a terminal."""
 
+SUBMODULES = (
+    *("attacks", "baselines", "checks", "datasets", "engines", "families", "goals", "judgement"),
+    *("likelihoods", "priors", "rows", "stores", "training", "errors"),
+)
+"""Where public classes are, besides the top."""
+
+
+@cache
+def _public_classes() -> dict[str, type]:
+    homes = [em, *(getattr(em, name) for name in SUBMODULES)]
+    names = {
+        name: getattr(home, name)
+        for home in homes
+        for name in getattr(home, "__all__", dir(home))
+        if not name.startswith("_")
+    }
+    return {
+        name: kind
+        for name, kind in names.items()
+        if inspect.isclass(kind) and kind.__module__.startswith("epsilometer")
+    }
+
+
 SETTINGS_AND_PARTS = {
     name
-    for name, kind in ((name, getattr(em, name)) for name in em.__all__)
-    if inspect.isclass(kind)
-    and (
-        issubclass(kind, Exception)
-        or kind.__module__.split(".")[1] in ("training", "baselines")
-        or kind.__module__.startswith(
-            ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.mixtures")
-        )
+    for name, kind in _public_classes().items()
+    if issubclass(kind, Exception)
+    or kind.__module__.split(".")[1] in ("training", "baselines", "datasets")
+    or kind.__module__.startswith(
+        ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.mixtures")
     )
 }
 """Exceptions, algorithms, estimators, priors and families: ``repr`` is their settings."""
 
 NO_RESULT = {
-    "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "AuditModel", "ChallengeBase",
+    "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "CountModel", "ChallengeBase",
     "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
     "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
     "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira",
-    "LiraOffline", "Logit", "Loss", "McmcSettings", "MeasureMIA", "MeasureMIAFast",
-    "MeasureOneRun", "MeasurePool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
+    "LiraOffline", "Logit", "Loss", "McmcSettings", "ShadowModels", "CrossFed",
+    "OneRun", "Pool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
     "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
-    "PlannedCanaries", "PlannedDesign", "Point", "PoolAttack", "PoolLogOdds", "PoolLoss",
-    "PooledGroups", "PooledVariance", "PopulationAttack", "ProfileModel", "ProfileSettings",
+    "PlannedCanaries", "PlannedDesign", "Point", "Posterior", "PoolAttack", "PoolLogOdds", "PoolLoss",
+    "PooledGroups", "PooledVariance", "PopulationAttack", "CurveModel", "CurveSettings", "Question",
     "Progress", "ProofSize", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
     "ScatteredMembers", "SeparateShadows", "DecidedClaim", "SqliteStore", "Statistic", "Table",
     "Thresholds", "Threshold", "UniformScatter", "IntervalWidth",
@@ -87,7 +110,7 @@ def _posterior() -> Any:
 
 
 @cache
-def _profile() -> em.engines.CurvePosterior:
+def _curve_posterior() -> em.engines.CurvePosterior:
     return SETTINGS.estimate(_scores(), SIMPLE)
 
 
@@ -140,7 +163,7 @@ def _plan() -> em.Plan:
 
 @cache
 def _audit() -> em.rows.AuditConfig:
-    return em.rows.read_audit(Path(em.__file__).parent / "audit" / "default_audit.toml")
+    return em.rows.read_audit(Path(em.__file__).parent / "auditing" / "default_audit.toml")
 
 
 def _audit_plan() -> em.goals.AuditPlan:
@@ -176,7 +199,9 @@ class _Accountant:
 
 EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "AttackCounts": _counts,
-    "AttackResult": lambda: em.rows.cross_feed(_losses(), em.attacks.LikelihoodRatio(), statistic=em.attacks.Loss()),
+    "AttackResult": lambda: em.rows.cross_feed(
+        _losses(), em.attacks.LikelihoodRatio(), statistic=em.attacks.Loss()
+    ),
     "AuditConfig": _audit,
     "AuditPlan": _audit_plan,
     "Batch": lambda: _posterior().with_batches(
@@ -186,7 +211,8 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "Canaries": lambda: em.Canaries.draw(_population(), count=20, rng=np.random.default_rng(1)),
     "Comparison": lambda: em.compare(_counts(), delta=0.01),
     "Comparison of scores": lambda: em.compare(_scores(), delta=0.01),
-    "CurveVerdict": lambda: em.judge_curve(_curve(), 1.0),
+    "CountResult": lambda: result_of(_posterior(), Question(claim=2.0)).concluded(),
+    "CurveResult": lambda: result_of(_curve_posterior(), Question(claim=2.0)).concluded(),
     "Dataset": lambda: _population().take(np.arange(5)),
     "DeltaCurve": _curve,
     "ErrorCurves": lambda: EXAMPLES["AttackResult"]().sweep(),  # type: ignore[attr-defined]
@@ -210,18 +236,20 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "PredictiveCheck": lambda: em.checks.check_predictions(
         _posterior(), rng=np.random.default_rng(1), replicates=200
     ),
-    "ProfileCurve": lambda: em.engines.JointDeltaCurve(
-        posterior=_profile(), deltas=[1e-4, 1e-3, 1e-2], claim=2.0
+    "JointDeltaCurve": lambda: em.engines.JointDeltaCurve(
+        posterior=_curve_posterior(), deltas=[1e-4, 1e-3, 1e-2]
     ),
-    "ProfilePosterior": _profile,
+    "CurvePosterior": _curve_posterior,
     "Proof": lambda: em.prove(_scores(), delta=0.01, claim=0.1),
-    "RocCheck": lambda: em.checks.check_rocs(_profile(), rng=np.random.default_rng(1), replications=100),
-    "SamplePosterior": published.sampled,
+    "RocCheck": lambda: em.checks.check_rocs(_curve_posterior(), rng=np.random.default_rng(1), replications=100),
+    "SamplePosterior": sampled,
     "Scores": _scores,
     "Scores of canaries": lambda: em.Scores.of_canaries([1.0, 2.0, 0.3], [0.1, 0.2, 1.5]),
     "SelfTest": lambda: em.checks.check_pipeline(lambda *_: 1.0, label=HOSTILE, runs=20),
     "TrainingCheck": lambda: em.rows.check_training(_plan()),
-    "Verdict": lambda: em.judge(_profile(), claim=1.0),
+    "Verdict": lambda: em.judge(_curve_posterior(), claim=1.0),
+    "Verdict over deltas": lambda: em.judge(_posterior(), 1.0, deltas=(1e-3, 1e-2)),
+    "Verdict on nothing": lambda: em.judge(_posterior(), NoPromise(HOSTILE)),
     "LargestClaim": lambda: LargestClaim(claims=(_Accountant(),)),
 }  # fmt: skip
 
@@ -229,11 +257,6 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
 @cache
 def _example(name: str) -> Any:
     return EXAMPLES[name]()
-
-
-def _public_classes() -> dict[str, type]:
-    found = {name: getattr(em, name) for name in em.__all__}
-    return {name: kind for name, kind in found.items() if inspect.isclass(kind)}
 
 
 def test_every_public_class_is_shown_or_listed() -> None:
@@ -313,9 +336,7 @@ def test_plot_draws_something(name: str) -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "name", ["Scores", "ProfilePosterior", "GridPosterior", "Verdict", "Proof"]
-)
+@pytest.mark.parametrize("name", ["Scores", "CurvePosterior", "GridPosterior", "Verdict", "Proof"])
 def test_plots_of_one_panel_can_be_drawn_into_axes(name: str) -> None:
     from matplotlib.figure import Figure
 
@@ -326,7 +347,7 @@ def test_plots_of_one_panel_can_be_drawn_into_axes(name: str) -> None:
     assert not left.lines
 
 
-@pytest.mark.parametrize("name", ["ProfilePosterior", "GridPosterior"])
+@pytest.mark.parametrize("name", ["CurvePosterior", "GridPosterior"])
 def test_posteriors_have_several_figures(name: str) -> None:
     shown = _example(name)
     for which in view.figures_of(shown):

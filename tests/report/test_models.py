@@ -41,7 +41,7 @@ def test_the_chart_shows_the_comparison(evidence: CountResult) -> None:
 
 
 def test_the_page_has_the_tables_and_the_warning(evidence: CountResult) -> None:
-    page = views_of(evidence).page(evidence, [])
+    page = views_of(evidence).page(evidence, views_of(evidence).charts(evidence))
     assert "Would other models fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
     assert "<h3>Batches</h3>" in page
