@@ -102,7 +102,7 @@ def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
         "probability_alike": posterior.full_strength_probability,
         "family": likeliest.family,
         "mixing": likeliest.mixing,
-        "reading": likeliest.reading,
+        "interpretation": likeliest.interpretation,
         "family_probability": likeliest.probability,
         **{f"{family}_low": low for family, (low, _) in ends.items()},
         **{f"{family}_median": each.median("epsilon") for family, each in alone.items()},

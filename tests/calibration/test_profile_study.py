@@ -358,12 +358,14 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
             CurveSettings()
             .estimate_quickly(
                 scores,
-                CurveModel(delta=1e-5, strength=FreeStrengths(alike=alike), no_leak=no_leak),
+                CurveModel(
+                    delta=1e-5, strength=FreeStrengths(best_possible=best_possible), no_leak=no_leak
+                ),
             )
             .solution,
             1.3,
         )
-        for alike, no_leak in ((0.8, 0.1), (0.2, 0.0), (0.05, 0.5))
+        for best_possible, no_leak in ((0.8, 0.1), (0.2, 0.0), (0.05, 0.5))
     ]
     assert found == pytest.approx([found[0]] * 3, abs=1e-6)
 

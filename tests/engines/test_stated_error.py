@@ -187,7 +187,7 @@ def answer(name: str) -> Any:
     """The engine's posterior, or None if it refuses the counts as impossible."""
     try:
         return estimate(ALL[name].counts, ALL[name].model)
-    except em.ContradictionError:
+    except em.errors.ContradictionError:
         return None
 
 

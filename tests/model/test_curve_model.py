@@ -36,7 +36,7 @@ def test_one_family_needs_no_tuple() -> None:
 def test_curves_without_an_epsilon_are_left_out_and_the_rest_sums_to_one() -> None:
     # For delta >= rate a subsampled mechanism is indistinguishable from nothing.
     model = em.CurveModel(delta=0.15)
-    kept = {(each.curves.rate, each.curves.reading) for each in model.components}
+    kept = {(each.curves.rate, each.curves.interpretation) for each in model.components}
     assert (0.1, em.families.MixtureInterpretation.MECHANISM) not in kept
     assert (0.1, em.families.MixtureInterpretation.ATTACK) in kept
     assert (0.2, em.families.MixtureInterpretation.MECHANISM) in kept

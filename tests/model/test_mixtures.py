@@ -1,4 +1,4 @@
-"""Mixtures of a pair: both readings, both directions, against integrals and known values."""
+"""Mixtures of a pair: both interpretations, both directions, against integrals and known values."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def test_known_values_of_the_subsampled_gaussian() -> None:
 def test_readings_share_what_is_seen_and_differ_in_epsilon() -> None:
     rates, leaks = np.linspace(0, 1, 11), np.array([0.5, 2.0])
     seen = [
-        Curves(family=Gaussian(), rate=0.2, reading=reading) for reading in MixtureInterpretation
+        Curves(family=Gaussian(), rate=0.2, interpretation=interpretation)
+        for interpretation in MixtureInterpretation
     ]
     one, two = (each.seen_true_positives(rates, leaks) for each in seen)
     np.testing.assert_array_equal(one, two)
@@ -119,12 +120,19 @@ def test_readings_share_what_is_seen_and_differ_in_epsilon() -> None:
     leak=st.floats(0.01, 7.0),
     rate=st.floats(0.02, 1.0),
     log_delta=st.floats(-13.0, -0.5),
-    reading=st.sampled_from(MixtureInterpretation),
+    interpretation=st.sampled_from(MixtureInterpretation),
 )
 def test_epsilon_and_delta_are_inverse(
-    family: Family, leak: float, rate: float, log_delta: float, reading: MixtureInterpretation
+    family: Family,
+    leak: float,
+    rate: float,
+    log_delta: float,
+    interpretation: MixtureInterpretation,
 ) -> None:
-    curves, delta = Curves(family=family, rate=rate, reading=reading), math.exp(log_delta)
+    curves, delta = (
+        Curves(family=family, rate=rate, interpretation=interpretation),
+        math.exp(log_delta),
+    )
     epsilon = float(curves.epsilon(np.array(leak), delta))
     reached = float(curves.delta(np.array(leak), epsilon))
     if epsilon > 0:
@@ -161,8 +169,8 @@ def test_limits() -> None:
 @pytest.mark.parametrize("delta", [1e-6, 1e-2])
 def test_the_largest_leak_has_the_epsilon_asked_for(rate: float, delta: float) -> None:
     for family in (Gaussian(), Laplace(), RandomizedResponse(), TwoVariances()):
-        for reading in MixtureInterpretation:
-            curves = Curves(family=family, rate=rate, reading=reading)
+        for interpretation in MixtureInterpretation:
+            curves = Curves(family=family, rate=rate, interpretation=interpretation)
             for epsilon in (0.5, 3.0, 20.0):
                 leak = curves.largest_leak(epsilon, delta)
                 assert float(curves.epsilon(leak, delta)) == pytest.approx(epsilon, rel=1e-7)
@@ -202,7 +210,7 @@ def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
     for curves in (
         Curves(family=Gaussian()),
         Curves(family=Gaussian(), rate=rate),
-        Curves(family=Gaussian(), rate=rate, reading=MixtureInterpretation.ATTACK),
+        Curves(family=Gaussian(), rate=rate, interpretation=MixtureInterpretation.ATTACK),
     ):
         seen = curves if curves.subsampled else Curves(family=curves.family)
         step = 1e-6
@@ -222,8 +230,10 @@ def test_every_rate_and_reading_has_prior_weight() -> None:
     found = FreeMixing().curves(Gaussian())
     assert len(found) == 1 + 2 * len(RATES)
     assert all(share > 0 for _, share in found)
-    kinds = {(each.rate, each.reading) for each, _ in found if each.mixed}
-    assert kinds == {(rate, reading) for rate in RATES for reading in MixtureInterpretation}
+    kinds = {(each.rate, each.interpretation) for each, _ in found if each.mixed}
+    assert kinds == {
+        (rate, interpretation) for rate in RATES for interpretation in MixtureInterpretation
+    }
     ((alone, share),) = NoMixing().curves(Gaussian())
     assert (alone.rate, share > 0) == (1.0, True)
     ((known, share),) = KnownMixing(rate=0.25).curves(Gaussian())

@@ -1,4 +1,4 @@
-"""Laws of strengths: their quadrature against the priors of mean and concentration."""
+"""Distributions of strengths: their quadrature against the priors of mean and concentration."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from epsilometer.errors import InputError
 from epsilometer.model.strengths import LARGEST_CONCENTRATION, FixedStrength, FreeStrengths
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.3, 0.9])
-def test_laws_are_a_quadrature_of_the_prior(alike: float) -> None:
-    laws = FreeStrengths(alike=alike).laws(16, 6)
-    assert laws.weights.sum() == pytest.approx(1.0, rel=1e-13)
-    assert (laws.means[0], laws.concentrations[0]) == (1.0, np.inf)
-    assert laws.weights[0] == alike
-    rest, total = slice(1, None), 1 - alike
-    means, sizes, weights = laws.means[rest], laws.concentrations[rest], laws.weights[rest] / total
+@pytest.mark.parametrize("best_possible", [0.0, 0.3, 0.9])
+def test_distributions_are_a_quadrature_of_the_prior(best_possible: float) -> None:
+    distributions = FreeStrengths(best_possible=best_possible).distributions(16, 6)
+    assert distributions.weights.sum() == pytest.approx(1.0, rel=1e-13)
+    assert (distributions.means[0], distributions.concentrations[0]) == (1.0, np.inf)
+    assert distributions.weights[0] == best_possible
+    rest, total = slice(1, None), 1 - best_possible
+    means, sizes, weights = (
+        distributions.means[rest],
+        distributions.concentrations[rest],
+        distributions.weights[rest] / total,
+    )
     # Gauss rules of 16 and 6 points are exact for these moments, up to rounding.
     for power in range(1, 5):
         # Of the density 2 (1 - m).
@@ -31,40 +35,43 @@ def test_laws_are_a_quadrature_of_the_prior(alike: float) -> None:
 
 def test_prior_of_one_strength_by_quadrature_and_by_draws() -> None:
     """The marginal distribution of s_1, three ways: draws, the quadrature, and its first moments."""
-    strengths, rng = FreeStrengths(alike=0.4), np.random.default_rng(5)
+    strengths, rng = FreeStrengths(best_possible=0.4), np.random.default_rng(5)
     drawn = np.array([strengths.sample(3, rng=rng) for _ in range(20_000)])
     assert drawn.shape == (20_000, 3)
-    alike = (drawn == 1).all(axis=1)
+    best = (drawn == 1).all(axis=1)
     # 5 standard errors of a share: a false alarm of 6e-7.
-    assert abs(alike.mean() - 0.4) < 5 * np.sqrt(0.4 * 0.6 / len(drawn))
-    free = drawn[~alike]
-    laws = strengths.laws(24, 10)
-    weights = laws.weights[1:] / 0.6
+    assert abs(best.mean() - 0.4) < 5 * np.sqrt(0.4 * 0.6 / len(drawn))
+    free = drawn[~best]
+    distributions = strengths.distributions(24, 10)
+    weights = distributions.weights[1:] / 0.6
     cuts = np.array([0.05, 0.3, 0.5, 0.8, 0.97])
-    a, b = laws.means[1:] * laws.concentrations[1:], (1 - laws.means[1:]) * laws.concentrations[1:]
+    a, b = (
+        distributions.means[1:] * distributions.concentrations[1:],
+        (1 - distributions.means[1:]) * distributions.concentrations[1:],
+    )
     expected = weights @ beta.cdf(cuts[None, :], a[:, None], b[:, None])
     seen = (free[:, :1] < cuts).mean(axis=0)
     assert np.all(np.abs(seen - expected) < 5 * np.sqrt(expected * (1 - expected) / len(free)))
-    # Within an audit strengths share their law: the mean of a pair is correlated.
+    # Within an audit strengths share their distribution: the mean of a pair is correlated.
     assert np.corrcoef(free[:, 0], free[:, 1])[0, 1] > 0.5
 
 
 def test_draws_of_a_given_law() -> None:
-    """Replaying the generator gives the law that was drawn: s is Beta(m c, (1 - m) c)."""
-    # A seed whose law is not all at one end, where strengths are 1 up to rounding.
+    """Replaying the generator gives the distribution that was drawn: s is Beta(m c, (1 - m) c)."""
+    # A seed whose distribution is not all at one end, where strengths are 1 up to rounding.
     rng, again = np.random.default_rng(9), np.random.default_rng(9)
-    drawn = FreeStrengths(alike=0.0).sample(20_000, rng=rng)
+    drawn = FreeStrengths(best_possible=0.0).sample(20_000, rng=rng)
     again.random()
     mean, concentration = 1 - np.sqrt(1 - again.random()), LARGEST_CONCENTRATION ** again.random()
     assert 0.1 < mean < 0.9
-    law = beta(mean * concentration, (1 - mean) * concentration)
-    assert kstest(drawn, law.cdf).pvalue > 1e-6
+    distribution = beta(mean * concentration, (1 - mean) * concentration)
+    assert kstest(drawn, distribution.cdf).pvalue > 1e-6
     assert kstest(drawn, beta(concentration, 1.0).cdf).pvalue < 1e-6
 
 
 def test_fixed_strength() -> None:
-    laws = FixedStrength(value=0.6).laws(16, 6)
-    assert [each.tolist() for each in laws] == [[0.6], [np.inf], [1.0]]
+    distributions = FixedStrength(value=0.6).distributions(16, 6)
+    assert [each.tolist() for each in distributions] == [[0.6], [np.inf], [1.0]]
     assert FixedStrength().value == 1.0
     rng = np.random.default_rng(1)
     assert FixedStrength(value=0.6).sample(3, rng=rng).tolist() == [0.6, 0.6, 0.6]
@@ -79,8 +86,8 @@ def test_fixed_strength() -> None:
         (lambda: FixedStrength(value=1.2), "expected 0 <= strength <= 1, got strength=1.2"),
         (lambda: FixedStrength(value=-0.1), "expected 0 <= strength <= 1"),
         (lambda: FixedStrength(value=float("nan")), "expected a finite strength"),
-        (lambda: FreeStrengths(alike=1.0), "expected alike < 1"),
-        (lambda: FreeStrengths(alike=-0.5), "expected 0 <= alike <= 1"),
+        (lambda: FreeStrengths(best_possible=1.0), "expected best_possible < 1"),
+        (lambda: FreeStrengths(best_possible=-0.5), "expected 0 <= best_possible <= 1"),
     ],
 )
 def test_refusals(make: object, message: str) -> None:

@@ -119,7 +119,11 @@ class VerdictCell:
 
     @staticmethod
     def _label(posterior: Any, claim: float, significance: float) -> str:
-        from epsilometer.judgement.judging import judge
+        from epsilometer.judgement.judging import result_of
+        from epsilometer.judgement.question import Question
 
         # A single coarse resolution, as in the study of intervals, does not verify its accuracy.
-        return judge(posterior, claim=claim, accept_untrusted=True, error=significance).label
+        question = Question(claim=claim, accept_untrusted=True, error=significance)
+        verdict = result_of(posterior, question).verdict
+        assert verdict is not None
+        return verdict.label

@@ -94,30 +94,32 @@ def judge_profile(
 
 # --- the plain prior, for comparison with the model's own -------------------------------------------
 
-PLAIN_ALIKE, PLAIN_MIXED = 0.5, 0.5
-"""Prior probabilities: all attacks the best possible; a mixture, equally for all rates and readings."""
+PLAIN_BEST, PLAIN_MIXED = 0.5, 0.5
+"""Prior probabilities of: all attacks the best possible; a mixture, all rates equally likely."""
 
 
 def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
-    """Posterior probability of at most ``epsilon`` if families and readings were equally likely.
+    """Posterior probability of at most ``epsilon`` under a plain prior, all families equally likely.
 
     The plain prior assigns one half to "every attack is the best" and one half to mixtures, a uniform
     distribution to means of strengths, and nothing to no leak at all.  The probabilities of a solution
     are a prior times a likelihood, so another prior over the same families and distributions only
     changes weights.
     """
-    laws, model = solution.laws, solution.model
-    law_ratio = np.ones(len(laws.weights))
+    distributions, model = solution.distributions, solution.model
+    ratio = np.ones(len(distributions.weights))
     if model.strength.fixed_value is None:
-        alike = np.isinf(laws.concentrations)
+        best = np.isinf(distributions.concentrations)
         # Means have density 2 (1 - m) in the model, and 1 here.
-        others = (1 - PLAIN_ALIKE) / (1 - model.strength.alike)
-        law_ratio = np.where(
-            alike, PLAIN_ALIKE / model.strength.alike, others / (2 * (1 - laws.means) + alike)
+        others = (1 - PLAIN_BEST) / (1 - model.strength.best_possible)
+        ratio = np.where(
+            best,
+            PLAIN_BEST / model.strength.best_possible,
+            others / (2 * (1 - distributions.means) + best),
         )
     below = total = 0.0
     for number, component in enumerate(solution.components):
-        mass = law_ratio @ solution.probability[number]
+        mass = ratio @ solution.probability[number]
         mass = mass * _plain_share(component.curves, model) / component.probability
         edges = component.curves.epsilon(solution.edges_of(number), model.delta)[::-1]
         reached = np.append(0.0, np.cumsum(mass[::-1]))
@@ -131,5 +133,5 @@ def _plain_share(curves: Curves, model: CurveModel) -> float:
     several = len({each.curves.rate for each in model.components})
     if several == 1:
         return 1.0
-    readings = 2 * (several - 1)
-    return PLAIN_MIXED / readings if curves.mixed else 1 - PLAIN_MIXED
+    interpretations = 2 * (several - 1)
+    return PLAIN_MIXED / interpretations if curves.mixed else 1 - PLAIN_MIXED

@@ -124,13 +124,13 @@ def _component(
 ) -> Component:
     """Of each row the log weight from the solution in which it matters most."""
     curves, delta = posterior.solution.components[number].curves, posterior.model.delta
-    strand = posterior.solution.strands[posterior.solution.strand_of[number]]
-    best = np.full(len(strand.leaks), -np.inf)
-    weights = np.full(len(strand.leaks), np.nan)
+    grid = posterior.solution.grids[posterior.solution.grid_of[number]]
+    best = np.full(len(grid.leaks), -np.inf)
+    weights = np.full(len(grid.leaks), np.nan)
     nothing = float(posterior.model.no_leak or 0.0)
     for solution in solutions:
-        rows = solution.strands[solution.strand_of[number]].rows
-        epsilon = curves.epsilon(strand.leaks[rows], delta)
+        rows = solution.grids[solution.grid_of[number]].rows
+        epsilon = curves.epsilon(grid.leaks[rows], delta)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(solution.probability[number].sum(axis=0))
             found = logs + solution.log_evidence - np.log1p(-nothing)
@@ -142,7 +142,7 @@ def _component(
     inside = np.arange(known[0], known[-1] + 1)
     filled = np.interp(inside, known, weights[known])
     return Component(
-        first=float(np.log(strand.leaks[inside[-1]])),
+        first=float(np.log(grid.leaks[inside[-1]])),
         step=posterior.solution.step,
         log_weights=filled[::-1],
         map_number=map_number,

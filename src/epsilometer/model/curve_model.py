@@ -73,7 +73,11 @@ class CurveModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         object.__setattr__(self, "families", check_families(self.families))
-        for name, kind in (("mixing", "curves"), ("strength", "laws"), ("epsilon", "log_density")):
+        for name, kind in (
+            ("mixing", "curves"),
+            ("strength", "distributions"),
+            ("epsilon", "log_density"),
+        ):
             if not hasattr(getattr(self, name), kind):
                 raise InputError(f"expected another kind of {name}, got {getattr(self, name)!r}.")
         if self.no_leak is None:

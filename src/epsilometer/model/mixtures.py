@@ -1,6 +1,6 @@
 """Mixtures of curves: the point matters only with probability ``rate``.
 
-The pair P0 and (1 - rate) P0 + rate P1 has two readings that no scores can tell apart.  Either the
+The pair P0 and (1 - rate) P0 + rate P1 has two interpretations that no scores tell apart.  Either the
 mechanism uses the point that often, as under subsampling, and epsilon is that of the mixture; or the
 attack sees it that often, and epsilon is that of the full pair.
 """
@@ -41,19 +41,19 @@ class Densities(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """A family with a mixing rate and its reading; rate 1 is the family alone.
+    """A family with a mixing rate and its interpretation; rate 1 is the family alone.
 
     Examples
     --------
     >>> from epsilometer.model.families import Gaussian
-    >>> sampled = Curves(family=Gaussian(), rate=0.2, reading=Reading.MECHANISM)
+    >>> sampled = Curves(family=Gaussian(), rate=0.2, interpretation=MixtureInterpretation.MECHANISM)
     >>> round(float(sampled.epsilon(2.0, 1e-5)), 3)
     7.62
     """
 
     family: Family
     rate: float = 1.0
-    reading: MixtureInterpretation = MixtureInterpretation.MECHANISM
+    interpretation: MixtureInterpretation = MixtureInterpretation.MECHANISM
 
     @property
     def mixed(self) -> bool:
@@ -63,7 +63,7 @@ class Curves:
     @property
     def subsampled(self) -> bool:
         """Whether the mixture is attributed to the mechanism."""
-        return self.mixed and self.reading is MixtureInterpretation.MECHANISM
+        return self.mixed and self.interpretation is MixtureInterpretation.MECHANISM
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         """Least epsilon of the mechanism; infinite if there is none."""
@@ -125,8 +125,8 @@ class Curves:
     def densities(self, share: FloatArray, leak: FloatArray, members: float = 0.5) -> Densities:
         """Densities of both hypotheses over the pooled share t, as the attacks see them.
 
-        t pools both hypotheses, with a proportion ``members`` of scores with the point.  The reading
-        plays no role.
+        t pools both hypotheses, with a proportion ``members`` of scores with the point.  The
+        interpretation plays no role.
         """
         score = self.family.scores_at(share, leak, members * self.rate)
         with np.errstate(over="ignore", divide="ignore"):
@@ -183,13 +183,13 @@ class Curves:
 RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
 """Representative rates: each is about twice the one before."""
 
-READING_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpretation.ATTACK: 0.4}
-"""Prior of the reading, given a mixture: the reading with the smaller epsilon has the larger share."""
+INTERPRETATION_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpretation.ATTACK: 0.4}
+"""Prior of the interpretation, given a mixture: the smaller epsilon has the larger share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FreeMixing:
-    """There may be a mixture, with any rate and either reading."""
+    """There may be a mixture, with any rate and either interpretation."""
 
     name: ClassVar[str] = "free"
     description: ClassVar[str] = (
@@ -204,9 +204,9 @@ class FreeMixing:
         found = [(Curves(family=family), own * (1 - family.mixed_share))]
         mixed = own * family.mixed_share / len(RATES)
         found += [
-            (Curves(family=family, rate=rate, reading=reading), mixed * share)
+            (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
             for rate in RATES
-            for reading, share in READING_SHARES.items()
+            for interpretation, share in INTERPRETATION_SHARES.items()
         ]
         return found
 

@@ -19,11 +19,11 @@ from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 
 
-class Laws(NamedTuple):
-    """Laws (distributions) of strengths with prior probabilities that sum to one.
+class StrengthDistributions(NamedTuple):
+    """Distributions of strengths, with prior probabilities that sum to one.
 
-    ``means`` and ``concentrations`` are those of Beta laws; a law with infinite concentration has all
-    strengths equal to the mean.
+    ``means`` and ``concentrations`` are those of Beta distributions; with infinite concentration, all
+    strengths are equal to the mean.
     """
 
     means: FloatArray
@@ -36,7 +36,7 @@ LARGEST_CONCENTRATION = 128.0
 
 
 class Region(NamedTuple):
-    """A subset of all Beta laws: ranges, from 0 to 1, of transformed means and log concentrations.
+    """A subset of Beta distributions: ranges, from 0 to 1, of transformed means and log concentrations.
 
     The transformation of means is finer where all strengths are near 0 or 1, to which data are most
     sensitive.
@@ -57,7 +57,7 @@ def mean_at(place: FloatArray) -> FloatArray:
 
 
 def probability_below_mean(mean: FloatArray) -> FloatArray:
-    """Prior probability, among Beta laws, of a smaller mean: its density is 2 (1 - m)."""
+    """Prior probability, among Beta distributions, of a smaller mean: its density is 2 (1 - m)."""
     return np.asarray(mean * (2 - mean))
 
 
@@ -72,30 +72,34 @@ class FreeStrengths:
 
     Parameters
     ----------
-    alike
+    best_possible
         Prior probability that every attack was the best possible, in [0, 1).
     """
 
-    alike: float = 0.8
+    best_possible: float = 0.8
     fixed_value: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        value = _validate.unit_interval("alike", self.alike)
+        value = _validate.unit_interval("best_possible", self.best_possible)
         if value == 1:
-            raise InputError("expected alike < 1; if all strengths are 1, use FixedStrength.")
-        object.__setattr__(self, "alike", value)
+            raise InputError(
+                "expected best_possible < 1; if all strengths are 1, use FixedStrength."
+            )
+        object.__setattr__(self, "best_possible", value)
 
     @property
     def description(self) -> str:
         return (
             "Attacks on different bases may differ in strength, and all may be weak; with prior "
-            f"probability {self.alike:g} every one was the best possible."
+            f"probability {self.best_possible:g} every one was the best possible."
         )
 
-    def laws(self, means: int, concentrations: int, region: Region = EVERYWHERE) -> Laws:
-        """A grid of Beta laws, preceded by the law that all strengths are 1.
+    def distributions(
+        self, means: int, concentrations: int, region: Region = EVERYWHERE
+    ) -> StrengthDistributions:
+        """A grid of Beta distributions; the first has all strengths equal to 1.
 
-        With a ``region`` only Beta laws inside it are used, and the weights sum to its probability.
+        With a ``region`` only distributions inside it are used, and the weights sum to its probability.
         """
         x, w = np.polynomial.legendre.leggauss(means)
         u = region.first_mean + (region.last_mean - region.first_mean) * (x + 1) / 2
@@ -104,16 +108,16 @@ class FreeStrengths:
         y, v = np.polynomial.legendre.leggauss(concentrations)
         span = region.last_concentration - region.first_concentration
         c = LARGEST_CONCENTRATION ** (region.first_concentration + span * (y + 1) / 2)
-        weights = np.outer(w / 2, span * v / 2).ravel() * (1 - self.alike)
-        return Laws(
+        weights = np.outer(w / 2, span * v / 2).ravel() * (1 - self.best_possible)
+        return StrengthDistributions(
             np.append(1.0, np.repeat(m, concentrations)),
             np.append(np.inf, np.tile(c, means)),
-            np.append(self.alike, weights),
+            np.append(self.best_possible, weights),
         )
 
     def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
         """Draw the strengths of the bases of one audit."""
-        if rng.random() < self.alike:
+        if rng.random() < self.best_possible:
             return np.ones(bases)
         mean = float(mean_of_probability(np.array(rng.random())))
         concentration = LARGEST_CONCENTRATION ** rng.random()
@@ -143,9 +147,11 @@ class FixedStrength:
             return "Every attack is assumed to be the best possible, on the worst possible base."
         return f"Every attack is assumed to have strength {self.value:g}."
 
-    def laws(self, means: int, concentrations: int, region: Region = EVERYWHERE) -> Laws:
-        """The one law."""
-        return Laws(np.array([self.value]), np.array([np.inf]), np.array([1.0]))
+    def distributions(
+        self, means: int, concentrations: int, region: Region = EVERYWHERE
+    ) -> StrengthDistributions:
+        """The only one."""
+        return StrengthDistributions(np.array([self.value]), np.array([np.inf]), np.array([1.0]))
 
     def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
         """The same strength for all bases."""

@@ -81,4 +81,5 @@ class MarginalQueries(Plotted, ABC):
 
     def summary(self, *, level: float = 0.9) -> Table:
         """Median, ends of the central interval and mean of every parameter, as a table."""
-        return view_of(self).table(self, _validate.level(level))
+        table: Table = view_of(self).table(self, _validate.level(level))
+        return table

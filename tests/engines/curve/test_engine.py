@@ -110,16 +110,16 @@ class Weighted:
         chances = [each.probability for each in model.components]
         self.component = rng.choice(len(chances), size=size, p=chances)
         self.epsilon = np.where(self.nothing, 0.0, model.epsilon.sample(size, rng=rng))
-        self.alike = np.zeros(size, dtype=bool)
+        self.best_possible = np.zeros(size, dtype=bool)
         if model.strength.fixed_value is None:
-            self.alike = rng.random(size) < model.strength.alike
-        self.mean = np.where(self.alike, 1.0, rng.beta(1.0, 2.0, size))
+            self.best_possible = rng.random(size) < model.strength.best_possible
+        self.mean = np.where(self.best_possible, 1.0, rng.beta(1.0, 2.0, size))
         size_of = LARGEST_CONCENTRATION ** rng.random(size)
         a, b = self.mean * size_of, (1 - self.mean) * size_of
         strength = rng.beta(
             np.maximum(a, 1e-9)[:, None], np.maximum(b, 1e-9)[:, None], (size, bases)
         )
-        strength[self.alike] = 1.0
+        strength[self.best_possible] = 1.0
         self.leak, logs = np.zeros((size, bases)), np.zeros(size)
         tables: dict[tuple[str, float], tuple[FloatArray, FloatArray]] = {}
         for number, component in enumerate(model.components):
@@ -199,7 +199,7 @@ def test_shown_and_single_bases_agree_with_the_sampler(
 
 def test_strengths_agree_with_the_sampler(engine: CurvePosterior, sampled: Weighted) -> None:
     # Without a leak the strengths have their prior, in the engine as in the sampler.
-    agrees(engine.full_strength_probability, sampled.alike, sampled)
+    agrees(engine.full_strength_probability, sampled.best_possible, sampled)
     for value in (0.2, 0.4, 0.6, 0.8):
         # Means are on nodes, so a little is lost to the cell that contains the value.
         expected, error = sampled.share(sampled.mean > value)
@@ -216,13 +216,15 @@ def test_families_agree_with_the_sampler(engine: CurvePosterior, sampled: Weight
         own = [i for i, each in enumerate(model.components) if each.curves.family == family]
         event = np.isin(sampled.component, own) & ~sampled.nothing
         agrees(engine.family_probability(family.name), event, sampled)
-    for reading in em.families.MixtureInterpretation:
+    for interpretation in em.families.MixtureInterpretation:
         own = [
             i
             for i, each in enumerate(model.components)
-            if each.curves.mixed and each.curves.reading is reading
+            if each.curves.mixed and each.curves.interpretation is interpretation
         ]
-        found = sum(row.probability for row in engine.families if row.reading == str(reading))
+        found = sum(
+            row.probability for row in engine.families if row.interpretation == str(interpretation)
+        )
         agrees(found, np.isin(sampled.component, own) & ~sampled.nothing, sampled)
 
 

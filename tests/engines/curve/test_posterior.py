@@ -260,7 +260,7 @@ MODELS = {
         epsilon=em.priors.LogNormal(median=2.0, log_scale=0.5),
         families=(em.families.TwoVariances(spread=0.2), em.families.Laplace()),
         mixing=em.families.KnownMixing(rate=0.5),
-        strength=em.families.FreeStrengths(alike=0.25),
+        strength=em.families.FreeStrengths(best_possible=0.25),
         no_leak=0.2,
     ),
 }
@@ -420,7 +420,7 @@ def test_known_likelihoods_give_the_same_solution(posterior: CurvePosterior, sca
     assert shared.log_evidence == pytest.approx(alone.log_evidence, abs=1e-9)
     for one, other in zip(shared.probability, alone.probability, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-12)
-    # A solution of other laws of strengths is of no use, and is not used.
+    # A solution of other strength distributions is of no use, and is not used.
     coarse = solve(model, tables, FOR_BASES)
     again = solve(model, tables, resolution, known=coarse)
     np.testing.assert_array_equal(again.probability[0], alone.probability[0])

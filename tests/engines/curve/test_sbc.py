@@ -87,7 +87,7 @@ def test_truths_rank_uniformly(
 @pytest.mark.parametrize("wrong", ["leak", "exchanged", "strengths"])
 def test_sabotaged_twins_do_not(wrong: str) -> None:
     """A leak off by a factor, labels exchanged, the average over strengths left out."""
-    differing = replace(ONE, strength=em.families.FreeStrengths(alike=0.0))
+    differing = replace(ONE, strength=em.families.FreeStrengths(best_possible=0.0))
     found = ranks(
         differing if wrong == "strengths" else ONE,
         40,

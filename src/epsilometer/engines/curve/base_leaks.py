@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.engines.curve.solve import Solution, Strand
+from epsilometer.engines.curve.solve import LeakGrid, Solution
 
 NEGLIGIBLE = 1e-6
-"""Laws of strengths with a smaller probability, under one component, are left out."""
+"""Strength distributions with a smaller probability, under one component, are left out."""
 
 MOST_ROWS, MOST_COLUMNS = 80, 100
 """Numbers of leaks used to find the worst of several bases: of the algorithm, and of the worst base,
@@ -26,72 +26,72 @@ class Part(NamedTuple):
     mass: FloatArray
 
 
-def _laws(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
-    """Laws with probability under a component, with the probabilities of its rows."""
+def _distributions(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
+    """Strength distributions that matter under a component, with the probabilities of its rows."""
     table = solution.probability[component]
-    for law in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE).tolist():
-        yield law, table[law]
+    for distribution in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE).tolist():
+        yield distribution, table[distribution]
 
 
-def _strand(solution: Solution, component: int) -> Strand:
-    return solution.strands[solution.strand_of[component]]
+def _grid(solution: Solution, component: int) -> LeakGrid:
+    return solution.grids[solution.grid_of[component]]
 
 
-def alike(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
+def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
     """Leaks of all bases if their strengths are equal, and their probabilities."""
-    same = np.isinf(solution.laws.concentrations)
-    fixed = float(solution.laws.means[same][0]) if same.any() else 1.0
+    same = np.isinf(solution.distributions.concentrations)
+    fixed = float(solution.distributions.means[same][0]) if same.any() else 1.0
     return fixed * solution.rows_of(component), solution.probability[component][same].sum(axis=0)
 
 
 def leaks_of_bases(solution: Solution) -> list[Part]:
     """Probabilities of each base's own leak."""
-    bases = solution.strands[0].likelihood.shape[1]
+    bases = solution.grids[0].likelihood.shape[1]
     found = []
     for component in range(len(solution.components)):
-        strand = _strand(solution, component)
-        leaks, mass = alike(solution, component)
+        grid = _grid(solution, component)
+        leaks, mass = common_leaks(solution, component)
         found.append(Part(component, leaks, np.repeat(mass[:, None], bases, axis=1)))
-        own = strand.likelihood[strand.columns]
+        own = grid.likelihood[grid.columns]
         total = np.zeros(own.shape)
-        for law, rows in _laws(solution, component):
-            if np.isinf(solution.laws.concentrations[law]):
+        for distribution, rows in _distributions(solution, component):
+            if np.isinf(solution.distributions.concentrations[distribution]):
                 continue
-            weights = solution.strength_rows(strand, law)
+            weights = solution.strength_rows(grid, distribution)
             average = weights @ own
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(average > 0, rows[:, None] / average, 0.0)
             total += own * (weights.T @ share)
-        found.append(Part(component, strand.leaks[strand.columns], total))
+        found.append(Part(component, grid.leaks[grid.columns], total))
     return [part for part in found if part.mass.sum() > 0]
 
 
 def leaks_of_worst(solution: Solution) -> list[Part]:
     """Probabilities of the largest leak of any base, in a single column."""
-    bases = solution.strands[0].likelihood.shape[1]
+    bases = solution.grids[0].likelihood.shape[1]
     if bases == 1:
         return leaks_of_bases(solution)
     found = []
-    for number, strand in enumerate(solution.strands):
-        # Both readings of a mixture have the same likelihoods.
-        own = [c for c, which in enumerate(solution.strand_of) if which == number]
-        columns = strand.leaks[strand.columns]
+    for number, grid in enumerate(solution.grids):
+        # Both interpretations of a mixture have the same likelihoods.
+        own = [c for c, which in enumerate(solution.grid_of) if which == number]
+        columns = grid.leaks[grid.columns]
         first, last = 0, len(columns)
         cuts = _cuts(first, last, last)
-        mass = _worst(solution, strand, own, cuts)
+        mass = _worst(solution, grid, own, cuts)
         if len(cuts) < len(columns) and mass.sum() > 0:
             # A weak base needs many columns, and the worst one may lie between two cuts.
             some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE * mass.sum())
             stops = np.append(cuts[1:], len(columns))
             first, last = int(cuts[some[0]]), int(stops[some[-1]])
             cuts = _cuts(first, last, len(columns))
-            mass = _worst(solution, strand, own, cuts)
+            mass = _worst(solution, grid, own, cuts)
         inside = np.flatnonzero((cuts >= first) & (cuts < last))
         # A cell extends from its cut to the next; it is represented by its middle in the logarithm.
         stops = np.append(cuts[1:], len(columns))
         middle = np.sqrt(columns[cuts] * columns[stops - 1])[inside]
         for component, probability in zip(own, mass, strict=True):
-            leaks, same = alike(solution, component)
+            leaks, same = common_leaks(solution, component)
             found.append(Part(component, leaks, same[:, None]))
             found.append(Part(component, middle, probability[inside, None]))
     return [part for part in found if part.mass.sum() > 0]
@@ -104,29 +104,32 @@ def _cuts(first: int, last: int, end: int) -> IntArray:
     return np.asarray(found[found < end])
 
 
-def _worst(solution: Solution, strand: Strand, components: list[int], cuts: IntArray) -> FloatArray:
+def _worst(solution: Solution, grid: LeakGrid, components: list[int], cuts: IntArray) -> FloatArray:
     """Probability that the largest leak of any base lies in each cell: (components, cuts)."""
     below = np.zeros((len(components), len(cuts)))
-    for law in range(len(solution.laws.weights)):
-        rows = np.stack([solution.probability[component][law] for component in components])
-        if np.isfinite(solution.laws.concentrations[law]) and rows.sum() > NEGLIGIBLE:
-            below += _all_below(solution, strand, law, rows, cuts)
+    for distribution in range(len(solution.distributions.weights)):
+        rows = np.stack([solution.probability[component][distribution] for component in components])
+        if (
+            np.isfinite(solution.distributions.concentrations[distribution])
+            and rows.sum() > NEGLIGIBLE
+        ):
+            below += _all_below(solution, grid, distribution, rows, cuts)
     return -np.diff(below, axis=1, append=0.0)
 
 
 def _all_below(
-    solution: Solution, strand: Strand, law: int, rows: FloatArray, cuts: IntArray
+    solution: Solution, grid: LeakGrid, distribution: int, rows: FloatArray, cuts: IntArray
 ) -> FloatArray:
-    """Probability, under a law, that no base has a leak larger than each cut: (components, cuts)."""
+    """Probability that no base has a leak larger than each cut: (components, cuts)."""
     kept = np.flatnonzero(rows.max(axis=0) > 1e-9)
     if not len(kept):
         return np.zeros((len(rows), len(cuts)))
     kept = kept[:: max(1, -(-len(kept) // MOST_ROWS))]
     share = rows[:, kept]
     share = share * (rows.sum() / max(share.sum(), 1e-300))
-    weights = solution.strength_rows(strand, law)[kept]
+    weights = solution.strength_rows(grid, distribution)[kept]
     product = np.ones((len(kept), len(cuts)))
-    for base in strand.likelihood[strand.columns].T:
+    for base in grid.likelihood[grid.columns].T:
         cells = np.add.reduceat(weights * base, cuts, axis=1)
         reached = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1]
         product *= reached / np.maximum(reached[:, :1], 1e-300)

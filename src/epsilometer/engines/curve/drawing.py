@@ -14,49 +14,51 @@ NOTHING = -1
 
 
 class DrawnLeaks(NamedTuple):
-    """Draws: component (-1 for no leak), law of strengths, leak of the algorithm and of each base."""
+    """Draws: component (-1: no leak), strength distribution, leak of the algorithm and of each base."""
 
     component: IntArray
-    law: IntArray
+    distribution: IntArray
     leak: FloatArray
     base_leak: FloatArray
 
 
 def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> DrawnLeaks:
     """Draw cells by probability, positions uniformly within them, and bases given the algorithm."""
-    component, law, row, mass = cell_index(solution)
-    bases = solution.strands[0].likelihood.shape[1]
+    component, distribution, row, mass = cell_index(solution)
+    bases = solution.grids[0].likelihood.shape[1]
     cumulative = np.cumsum(mass)
     place = rng.random(size) * (cumulative[-1] + solution.no_leak)
     cell = np.minimum(np.searchsorted(cumulative, place, side="right"), len(mass) - 1)
     nothing = place >= cumulative[-1]
-    own, laws, rows = component[cell], law[cell], row[cell]
-    laws[nothing] = rng.choice(
-        len(solution.laws.weights), size=int(nothing.sum()), p=_normal(solution.laws.weights)
+    own, distributions, rows = component[cell], distribution[cell], row[cell]
+    distributions[nothing] = rng.choice(
+        len(solution.distributions.weights),
+        size=int(nothing.sum()),
+        p=_normal(solution.distributions.weights),
     )
     leak = np.zeros(size)
     base_leak = np.zeros((size, bases))
     shift = np.exp(solution.step * (rng.random(size) - 0.5))
     for number in np.unique(own[~nothing]).tolist():
-        strand = solution.strands[solution.strand_of[number]]
-        for which in np.unique(laws[(own == number) & ~nothing]).tolist():
-            chosen = np.flatnonzero((own == number) & (laws == which) & ~nothing)
+        grid = solution.grids[solution.grid_of[number]]
+        for which in np.unique(distributions[(own == number) & ~nothing]).tolist():
+            chosen = np.flatnonzero((own == number) & (distributions == which) & ~nothing)
             leak[chosen] = solution.rows_of(number)[rows[chosen]] * shift[chosen]
-            if np.isinf(solution.laws.concentrations[which]):
-                value = float(solution.laws.means[which])
+            if np.isinf(solution.distributions.concentrations[which]):
+                value = float(solution.distributions.means[which])
                 base_leak[chosen] = value * leak[chosen, None]
                 continue
-            weights = solution.strength_rows(strand, which)[rows[chosen]]
-            columns = strand.leaks[strand.columns]
+            weights = solution.strength_rows(grid, which)[rows[chosen]]
+            columns = grid.leaks[grid.columns]
             for base in range(bases):
-                running = np.cumsum(weights * strand.likelihood[strand.columns, base], axis=1)
+                running = np.cumsum(weights * grid.likelihood[grid.columns, base], axis=1)
                 at = rng.random(len(chosen)) * running[:, -1]
                 found = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
                 within = np.exp(solution.step * (rng.random(len(chosen)) - 0.5))
                 # No base leaks more than the algorithm.
                 base_leak[chosen, base] = np.minimum(columns[found] * within, leak[chosen])
     own = np.where(nothing, NOTHING, own)
-    return DrawnLeaks(own, laws, leak, base_leak)
+    return DrawnLeaks(own, distributions, leak, base_leak)
 
 
 def _normal(weights: FloatArray) -> FloatArray:

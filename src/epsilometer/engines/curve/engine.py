@@ -56,10 +56,10 @@ class CurveSettings:
         _validate.whole_number("most_levels", self.most_levels, least=2)
 
     def resolution(self, refinement: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
-        """Grid sizes of a refinement step (counted from 1), over a region of laws of strengths."""
+        """Grid sizes of a refinement step (counted from 1), over a region of strength distributions."""
         means, concentrations = 12 + 4 * refinement, 4 + refinement
         if refinement > 2:
-            # With more bases, fewer laws fit them: refine further where two steps did not suffice.
+            # With more bases, fewer distributions fit: refine further where two steps did not suffice.
             means, concentrations = (
                 means + int(2 * np.sqrt(bases)),
                 concentrations + int(np.sqrt(bases) / 2),
@@ -97,7 +97,7 @@ class CurveSettings:
             if report is not None:
                 report(f"refinement step {refinement}")
             tables = self._next(ranked, model, tables, refinement, farthest)
-            # Only laws of strengths that the previous step left.
+            # Only strength distributions that the previous step left.
             region = region_of(found.solution, found.resolution)
             solution = solve(model, tables, self.resolution(refinement, len(ranked), region))
             after = self._posterior(ranked, model, tables, solution, refinement, np.inf, region)
@@ -193,6 +193,6 @@ def _at_the_end(solution: Solution) -> float:
         sum(
             table[:, : max(1, table.shape[1] // 100)].sum()
             for number, table in enumerate(solution.probability)
-            if solution.strands[solution.strand_of[number]].rows.start == 0
+            if solution.grids[solution.grid_of[number]].rows.start == 0
         )
     )

@@ -32,6 +32,9 @@ KINDS: dict[str, Any] = {
 }
 """Classes that a field of the model may have in a file."""
 
+OLDER_FIELDS = {"alike": "best_possible"}
+"""Fields in files of version 0.2 and earlier."""
+
 LONGEST_FLAW, MOST_FLAWS = 1000, 20
 """Characters of a sentence and sentences that are read of a file."""
 
@@ -63,7 +66,7 @@ def model_of_values(data: dict[str, Any]) -> CurveModel:
 
 
 def _made(field: str, data: dict[str, Any]) -> Any:
-    inner = dict(data)
+    inner = {OLDER_FIELDS.get(key, key): value for key, value in data.items()}
     name = inner.pop("name")
     known = KINDS[field]
     if name not in known:

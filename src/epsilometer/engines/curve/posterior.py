@@ -58,7 +58,7 @@ class CurveAccuracy:
 
     ``error`` is the largest change of any checked quantile between the last two refinement steps,
     relative for values above 1, or twice the change of the probability below it.  ``region`` contains
-    the laws of strengths summed over in the last step; ``levels`` is the number of steps.
+    the strength distributions summed over in the last step; ``levels`` is the number of steps.
     """
 
     error: float
@@ -69,7 +69,7 @@ class CurveAccuracy:
     def __post_init__(self) -> None:
         ends = Region(*map(float, self.region))
         if not (0 <= ends[0] < ends[1] <= 1 and 0 <= ends[2] < ends[3] <= 1):
-            raise InputError(f"expected a region of laws of strengths, got {self.region!r}.")
+            raise InputError(f"expected a region of strength distributions, got {self.region!r}.")
         object.__setattr__(self, "region", ends)
 
     @property
@@ -80,11 +80,11 @@ class CurveAccuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyShare:
-    """The probability of one family with a mixing rate and reading."""
+    """The probability of one family with a mixing rate and interpretation."""
 
     family: str
     mixing: float
-    reading: str
+    interpretation: str
     probability: float
     prior: float
 
@@ -94,7 +94,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
     Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
-    base that leaks most) and ``strength`` (mean of the law of strengths; 1: every attack was the best
+    base that leaks most) and ``strength`` (mean over attacks; 1: every attack was the best
     possible).
 
     Attributes
@@ -195,7 +195,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
             curves = self.solution.components[number].curves
             epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
             leak[rows] = curves.epsilon(drawn.base_leak[rows], self.model.delta)
-        strength = drawn_means(self.solution, self.accuracy.region, drawn.law, rng=rng)
+        strength = drawn_means(self.solution, self.accuracy.region, drawn.distribution, rng=rng)
         return {
             "epsilon": epsilon,
             "shown": leak.max(axis=1),
@@ -247,12 +247,12 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
 
     @cached_property
     def families(self) -> tuple[FamilyShare, ...]:
-        """Every family, mixing rate and reading with its probability, the likeliest first."""
+        """Every family, mixing rate and interpretation with its probability, the likeliest first."""
         found = {
             (
                 component.curves.family.name,
                 component.curves.rate,
-                str(component.curves.reading),
+                str(component.curves.interpretation),
             ): 0.0
             for component in self.model.components
         }
@@ -260,17 +260,19 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
             self.solution.components, self.solution.weights.tolist(), strict=True
         ):
             curves = component.curves
-            found[curves.family.name, curves.rate, str(curves.reading)] = weight
+            found[curves.family.name, curves.rate, str(curves.interpretation)] = weight
         nothing = float(self.model.no_leak or 0.0)
         rows = [
             FamilyShare(
                 family=component.curves.family.name,
                 mixing=component.curves.rate,
-                reading=str(component.curves.reading) if component.curves.mixed else "none",
+                interpretation=str(component.curves.interpretation)
+                if component.curves.mixed
+                else "none",
                 probability=found[
                     component.curves.family.name,
                     component.curves.rate,
-                    str(component.curves.reading),
+                    str(component.curves.interpretation),
                 ],
                 prior=(1 - nothing) * component.probability,
             )
@@ -281,7 +283,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
                 FamilyShare(
                     family="no leak",
                     mixing=1.0,
-                    reading="none",
+                    interpretation="none",
                     probability=self.solution.no_leak,
                     prior=nothing,
                 )
@@ -297,7 +299,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         """Probability that every attack was the best possible; 1 or 0 if the strength is fixed."""
         if self.model.strength.fixed_value is not None:
             return float(self.model.strength.fixed_value == 1)
-        return float(self.solution.law_weights[0])
+        return float(self.solution.distribution_weights[0])
 
     @cached_property
     def _strength(self) -> Tabulated | PointMass:
@@ -473,10 +475,10 @@ def _work(solution: Solution) -> float:
     """Number of multiplications for the leaks of single bases."""
     found = 0.0
     for number, table in enumerate(solution.probability):
-        strand = solution.strands[solution.strand_of[number]]
-        laws = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE).sum())
-        columns = strand.columns.stop - strand.columns.start
-        found += laws * table.shape[1] * columns * strand.likelihood.shape[1]
+        grid = solution.grids[solution.grid_of[number]]
+        distributions = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE).sum())
+        columns = grid.columns.stop - grid.columns.start
+        found += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
     return found
 
 

@@ -1,8 +1,8 @@
-"""From tables of likelihoods to probabilities of families, laws of strengths and leaks, by summation.
+"""From tables of likelihoods to probabilities of families, strengths and leaks, by summation.
 
 The axis is the logarithm of the algorithm's leak, in even steps.  For every component (a family with a
-mixing rate and its reading) and every law of strengths, the likelihoods of all bases are averaged over
-their strengths and multiplied.
+mixing rate and its interpretation) and every strength distribution, the likelihoods of all bases are
+averaged over their strengths and multiplied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import ContradictionError
 from epsilometer.model.curve_model import Component, CurveModel
 from epsilometer.model.priors import Prior
-from epsilometer.model.strengths import EVERYWHERE, Laws, Region
+from epsilometer.model.strengths import EVERYWHERE, Region, StrengthDistributions
 
 SMALLEST = 1e-4
 """The smallest leak, in units of the largest: smaller ones are indistinguishable from none."""
@@ -33,10 +33,10 @@ WIDEST_STEP = 0.2
 
 
 class Resolution(NamedTuple):
-    """Step of log leak, in standard deviations of the sharpest likelihood, and laws of strengths.
+    """Step of log leak, in standard deviations of the sharpest likelihood, and strength distributions.
 
-    The laws are Beta laws, a grid of means and concentrations in a region that contains all that have
-    probability.
+    These are Beta distributions, a grid of means and concentrations in a region that contains all that
+    have probability.
     """
 
     steps: float
@@ -46,16 +46,16 @@ class Resolution(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Strand:
+class LeakGrid:
     """One table on the axis: leaks, largest first, and likelihoods of bases relative to their best.
 
     ``rows`` are the leaks of the algorithm that may have probability, ``columns`` those of a base.
-    ``alike`` is the log likelihood of all bases if they have the same leak.
+    ``log_common`` is the log likelihood of all bases if they have the same leak.
     """
 
     table: Table
     leaks: FloatArray
-    alike: FloatArray
+    log_common: FloatArray
     likelihood: FloatArray
     log_top: float
     rows: slice
@@ -68,16 +68,16 @@ class Solution:
 
     Attributes
     ----------
-    strands
+    grids
         One for each remaining family and rate.
-    components, strand_of
-        The remaining components of the model, and the strand of each.
-    laws
-        Laws of strengths.
+    components, grid_of
+        The remaining components of the model, and the grid of each.
+    distributions
+        Strength distributions.
     log_likelihood
-        For each strand: log likelihood of all bases at (law, row), which other priors share.
+        For each grid: log likelihood of all bases at (distribution, row), which other priors share.
     probability
-        For each component: probability of (law, row of its strand).
+        For each component: probability of (distribution, row of its grid).
     no_leak
         Probability that nothing leaks at all; with ``probability`` it sums to one.
     log_evidence
@@ -87,10 +87,10 @@ class Solution:
     """
 
     model: CurveModel
-    strands: tuple[Strand, ...]
+    grids: tuple[LeakGrid, ...]
     components: tuple[Component, ...]
-    strand_of: tuple[int, ...]
-    laws: Laws
+    grid_of: tuple[int, ...]
+    distributions: StrengthDistributions
     log_likelihood: tuple[FloatArray, ...]
     probability: tuple[FloatArray, ...]
     no_leak: float
@@ -103,15 +103,15 @@ class Solution:
         return np.array([each.sum() for each in self.probability])
 
     @cached_property
-    def law_weights(self) -> FloatArray:
-        """Posterior probability of each law of strengths; without any leak, the prior probability."""
+    def distribution_weights(self) -> FloatArray:
+        """Posterior probability of each strength distribution; without any leak, the prior one."""
         found = np.sum([each.sum(axis=1) for each in self.probability], axis=0)
-        return np.asarray(found + self.no_leak * self.laws.weights)
+        return np.asarray(found + self.no_leak * self.distributions.weights)
 
     def rows_of(self, component: int) -> FloatArray:
         """Leaks of the algorithm at which a component has probability, largest first."""
-        strand = self.strands[self.strand_of[component]]
-        return strand.leaks[strand.rows]
+        grid = self.grids[self.grid_of[component]]
+        return grid.leaks[grid.rows]
 
     def edges_of(self, component: int) -> FloatArray:
         """Edges of the cells around these leaks, largest first; one more."""
@@ -119,13 +119,13 @@ class Solution:
         half = np.exp(self.step / 2)
         return np.append(leaks * half, leaks[-1] / half)
 
-    def averages(self, strand: Strand, law: int) -> FloatArray:
+    def averages(self, grid: LeakGrid, distribution: int) -> FloatArray:
         """Likelihood of each base at each row, averaged over its strength; shape (rows, bases)."""
-        return _averages(strand, self.laws, law, self.step)
+        return _averages(grid, self.distributions, distribution, self.step)
 
-    def strength_rows(self, strand: Strand, law: int) -> FloatArray:
+    def strength_rows(self, grid: LeakGrid, distribution: int) -> FloatArray:
         """Weights of a base's leaks (columns) at each leak of the algorithm (rows)."""
-        return _strength_rows(strand, self.laws, law, self.step)
+        return _strength_rows(grid, self.distributions, distribution, self.step)
 
 
 def solve(
@@ -141,10 +141,14 @@ def solve(
     its likelihoods are reused where they are on a fine enough axis.
     """
     epsilon_prior = prior or model.epsilon
-    laws = model.strength.laws(resolution.means, resolution.concentrations, resolution.region)
+    distributions = model.strength.distributions(
+        resolution.means, resolution.concentrations, resolution.region
+    )
     fixed = model.strength.fixed_value or 1.0
     step = min(_sharpest(tables), WIDEST_STEP) * resolution.steps
-    if known is not None and (known.step > step or not _same_laws(known.laws, laws)):
+    if known is not None and (
+        known.step > step or not _same_distributions(known.distributions, distributions)
+    ):
         known = None
     step = step if known is None else known.step
     keys = [(table.family.name, table.rate) for table in tables]
@@ -157,12 +161,12 @@ def solve(
         _log_prior(component, _axis(tables[number], step), step, model.delta, epsilon_prior)
         for component, number in left
     ]
-    strands = _strands(tables, [number for _, number in left], priors, step, fixed)
-    log_likelihood = _log_products(strands, laws, step, known)
+    grids = _grids(tables, [number for _, number in left], priors, step, fixed)
+    log_likelihood = _log_products(grids, distributions, step, known)
     with np.errstate(divide="ignore"):
-        log_laws = np.log(laws.weights)[:, None]
+        log_weights = np.log(distributions.weights)[:, None]
     logs = [
-        log_likelihood[number] + log_laws + prior[strands[number].rows]
+        log_likelihood[number] + log_weights + prior[grids[number].rows]
         for (_, number), prior in zip(left, priors, strict=True)
     ]
     nothing = float(model.no_leak or 0.0)
@@ -172,10 +176,10 @@ def solve(
         raise ContradictionError("no curve of the model can generate scores in this order.")
     return Solution(
         model=model,
-        strands=strands,
+        grids=grids,
         components=tuple(component for component, _ in left),
-        strand_of=tuple(number for _, number in left),
-        laws=laws,
+        grid_of=tuple(number for _, number in left),
+        distributions=distributions,
         log_likelihood=tuple(log_likelihood),
         probability=tuple((1 - nothing) * np.exp(each - total) for each in logs),
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
@@ -227,19 +231,19 @@ def _log_prior(
     return np.asarray(found + np.log(component.probability))
 
 
-def _strands(
+def _grids(
     tables: tuple[Table, ...],
     numbers: list[int],
     priors: list[FloatArray],
     step: float,
     fixed: float,
-) -> tuple[Strand, ...]:
-    """Likelihoods on the axis, and the leaks that may matter under any law."""
+) -> tuple[LeakGrid, ...]:
+    """Likelihoods on the axis, and the leaks that may matter under any distribution."""
     drafts, best = [], -np.inf
     for number, table in enumerate(tables):
         leaks = _axis(table, step)
         logs = table.at(fixed * leaks)
-        # Under any law, the likelihood of a base is at most its maximum up to the algorithm's leak.
+        # The likelihood of a base is at most its maximum up to the algorithm's leak, for any strengths.
         most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
         prior = np.max([p for p, own in zip(priors, numbers, strict=True) if own == number], axis=0)
         drafts.append((leaks, logs, most + prior))
@@ -248,15 +252,15 @@ def _strands(
     for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
         kept = np.flatnonzero(most > best - NEGLIGIBLE)
         rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
-        # The maximum over leaks that some law can reach.
+        # The maximum over leaks that some distribution can reach.
         top = logs[:, rows.start :].max(axis=1, keepdims=True)
         near = np.flatnonzero((logs > top - NEGLIGIBLE).any(axis=0))
         columns = slice(int(near[0]), int(near[-1]) + 1)
         found.append(
-            Strand(
+            LeakGrid(
                 table=table,
                 leaks=leaks,
-                alike=logs.sum(axis=0),
+                log_common=logs.sum(axis=0),
                 likelihood=np.exp(np.minimum(logs - top, 0.0)).T,
                 log_top=float(top.sum()),
                 rows=rows,
@@ -266,65 +270,80 @@ def _strands(
     return tuple(found)
 
 
-def _strength_rows(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
+def _strength_rows(
+    grid: LeakGrid, distributions: StrengthDistributions, distribution: int, step: float
+) -> FloatArray:
     means = cell_means(
-        float(laws.means[law]), float(laws.concentrations[law]), step, len(strand.leaks)
+        float(distributions.means[distribution]),
+        float(distributions.concentrations[distribution]),
+        step,
+        len(grid.leaks),
     )
-    return averaging_rows(means, strand.rows, strand.columns)
+    return averaging_rows(means, grid.rows, grid.columns)
 
 
-def _averages(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
-    if np.isinf(laws.concentrations[law]):
-        return strand.likelihood[strand.rows]
-    return _strength_rows(strand, laws, law, step) @ strand.likelihood[strand.columns]
+def _averages(
+    grid: LeakGrid, distributions: StrengthDistributions, distribution: int, step: float
+) -> FloatArray:
+    if np.isinf(distributions.concentrations[distribution]):
+        return grid.likelihood[grid.rows]
+    return _strength_rows(grid, distributions, distribution, step) @ grid.likelihood[grid.columns]
 
 
-def _same_laws(one: Laws, other: Laws) -> bool:
+def _same_distributions(one: StrengthDistributions, other: StrengthDistributions) -> bool:
     return np.array_equal(one.means, other.means) and np.array_equal(
         one.concentrations, other.concentrations
     )
 
 
 def _log_products(
-    strands: tuple[Strand, ...], laws: Laws, step: float, known: Solution | None
+    grids: tuple[LeakGrid, ...],
+    distributions: StrengthDistributions,
+    step: float,
+    known: Solution | None,
 ) -> list[FloatArray]:
-    """Log likelihood of all bases together, for each strand (law, row)."""
+    """Log likelihood of all bases together, for each grid (distribution, row)."""
     found = [
-        np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
+        np.empty((len(distributions.weights), grid.rows.stop - grid.rows.start)) for grid in grids
     ]
     by_range: dict[tuple[int, ...], list[int]] = {}
-    for number, strand in enumerate(strands):
-        for start, stop in _unknown_rows(strand, known, found[number]):
-            ends = (start, stop, strand.columns.start, strand.columns.stop)
+    for number, grid in enumerate(grids):
+        for start, stop in _unknown_rows(grid, known, found[number]):
+            ends = (start, stop, grid.columns.start, grid.columns.stop)
             by_range.setdefault(ends, []).append(number)
-    bases = strands[0].likelihood.shape[1]
+    bases = grids[0].likelihood.shape[1]
     for (start, stop, *_), numbers in by_range.items():
-        # Strands on the same part of the axis share the averages over strengths.
-        first = replace(strands[numbers[0]], rows=slice(start, stop))
+        # Grids on the same part of the axis share the averages over strengths.
+        first = replace(grids[numbers[0]], rows=slice(start, stop))
         together = np.concatenate(
-            [strands[number].likelihood[first.columns] for number in numbers], axis=1
+            [grids[number].likelihood[first.columns] for number in numbers], axis=1
         )
-        for law in range(len(laws.weights)):
-            own = [found[n][law, start - strands[n].rows.start :][: stop - start] for n in numbers]
-            if np.isinf(laws.concentrations[law]):
+        for distribution in range(len(distributions.weights)):
+            own = [
+                found[n][distribution, start - grids[n].rows.start :][: stop - start]
+                for n in numbers
+            ]
+            if np.isinf(distributions.concentrations[distribution]):
                 # Bases may contradict each other so strongly that products underflow.
                 for target, number in zip(own, numbers, strict=True):
-                    target[:] = strands[number].alike[first.rows]
+                    target[:] = grids[number].log_common[first.rows]
                 continue
-            logs = log_products(_strength_rows(first, laws, law, step) @ together, bases)
+            logs = log_products(
+                _strength_rows(first, distributions, distribution, step) @ together, bases
+            )
             for place, (target, number) in enumerate(zip(own, numbers, strict=True)):
-                target[:] = logs[:, place] + strands[number].log_top
+                target[:] = logs[:, place] + grids[number].log_top
     return found
 
 
 def _unknown_rows(
-    strand: Strand, known: Solution | None, found: FloatArray
+    grid: LeakGrid, known: Solution | None, found: FloatArray
 ) -> list[tuple[int, int]]:
-    """Fill in the known rows of a strand; return the ends of the ranges that are missing."""
-    start, stop = strand.rows.start, strand.rows.stop
-    for number, other in enumerate(() if known is None else known.strands):
+    """Fill in the known rows of a grid; return the ends of the ranges that are missing."""
+    start, stop = grid.rows.start, grid.rows.stop
+    for number, other in enumerate(() if known is None else known.grids):
         low, high = max(start, other.rows.start), min(stop, other.rows.stop)
-        if known is not None and other.table is strand.table and low < high:
+        if known is not None and other.table is grid.table and low < high:
             shift = other.rows.start
             found[:, low - start : high - start] = known.log_likelihood[number][
                 :, low - shift : high - shift
@@ -334,8 +353,8 @@ def _unknown_rows(
 
 
 def region_of(solution: Solution, resolution: Resolution) -> Region:
-    """The laws with probability, and their neighbours: many bases leave few of them."""
-    own = np.isfinite(solution.laws.concentrations)
+    """The distributions with probability, and their neighbours: many bases leave few of them."""
+    own = np.isfinite(solution.distributions.concentrations)
     if not own.any():
         return resolution.region
     table = np.sum([each.sum(axis=1) for each in solution.probability], axis=0)[own]
@@ -348,7 +367,7 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
         share = table.sum(axis=1 - axis)
         x = (np.polynomial.legendre.leggauss(len(share))[0] + 1) / 2
         kept = np.flatnonzero(share > 1e-6 * share.max())
-        # Extend to the next law on either side, which no longer matters.
+        # Extend to the next distribution on either side, which no longer matters.
         low = x[kept[0] - 1] if kept[0] > 0 else 0.0
         high = x[kept[-1] + 1] if kept[-1] + 1 < len(x) else 1.0
         ends += [float(first + (last - first) * low), float(first + (last - first) * high)]
@@ -356,11 +375,11 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
 
 
 def cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Component, law and row of every cell with probability, and that probability."""
+    """Component, distribution and row of every cell with probability, and that probability."""
     columns: list[tuple[IntArray, ...]] = []
     for number, table in enumerate(solution.probability):
-        law, row = np.nonzero(table > 1e-14)
-        columns.append((np.full(len(law), number), law, row))
-    component, law, row = (np.concatenate(each) for each in zip(*columns, strict=True))
+        distribution, row = np.nonzero(table > 1e-14)
+        columns.append((np.full(len(distribution), number), distribution, row))
+    component, distribution, row = (np.concatenate(each) for each in zip(*columns, strict=True))
     mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
-    return component, law, row, mass
+    return component, distribution, row, mass

@@ -81,7 +81,7 @@ def prior_chart(result: CurveResult) -> Chart | None:
 def family_label(row: FamilyShare) -> str:
     """A family with its mixture, in a few words."""
     said = {"mechanism": ", used at rate {:g}", "attack": ", seen at rate {:g}"}
-    return row.family + said.get(row.reading, "").format(row.mixing)
+    return row.family + said.get(row.interpretation, "").format(row.mixing)
 
 
 def families_chart(result: CurveResult, misfits: Mapping[str, str]) -> Chart:

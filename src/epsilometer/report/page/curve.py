@@ -88,8 +88,8 @@ def _families(result: CurveResult) -> Rows:
     families = result.posterior.families
     kept = [row for row in families if row.probability >= NEGLIGIBLE]
     for row in kept:
-        mixed = row.reading in mixtures
-        words = (f"{row.mixing:g}", mixtures[row.reading]) if mixed else ("none", "")
+        mixed = row.interpretation in mixtures
+        words = (f"{row.mixing:g}", mixtures[row.interpretation]) if mixed else ("none", "")
         numbers = probability_text(row.probability), f"{row.prior:.3f}"
         rows.append((row.family, *words, *numbers))
     rest = families[len(kept) :]

@@ -97,7 +97,7 @@ def _curve_values(result: CurveResult) -> dict[str, Any]:
             {
                 "family": row.family,
                 "mixing": row.mixing,
-                "interpretation": row.reading,
+                "interpretation": row.interpretation,
                 "probability": row.probability,
                 "prior": row.prior,
             }
