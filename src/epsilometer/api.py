@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsilometer._arrays import Say
-from epsilometer._progress import OnProgress
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import says_once, tell
 from epsilometer.auditing import answering, auditing
 from epsilometer.auditing.execution import NO_STORE, Execution, chosen_store
 from epsilometer.auditing.from_python import Wanted
-from epsilometer.auditing.running import run_audit
+from epsilometer.auditing.running import run_audit, speak_to
 from epsilometer.auditing.stopping import goal_of
 from epsilometer.comparison import comparing
 from epsilometer.engines import estimate as engines
@@ -145,7 +145,8 @@ def audit(
         on_message=on_message,
     )
     how = {"executor": executor, "workers": workers, "retries": retries}
-    with chosen_store(store) as kept:
+    shown = progress_of(None if callable(on_progress) else on_progress, on_message, state=_nothing)
+    with shown as (_, message), chosen_store(store) as kept:
         if algorithm is None or isinstance(algorithm, str | PathLike):
             config = auditing.of_file(algorithm, wanted, kept, execution)
         else:
@@ -159,9 +160,15 @@ def audit(
         )
         config = config.with_training_claim(config.execution.say)
         goal = goal_of(config, question, until_width=until_width, until_proven=until_proven)
-        result = run_audit(config, question, goal=goal, on_message=on_message)
-    tell(result.warnings)
+        result = run_audit(config, question, goal=goal, on_message=message)
+        tell(result.warnings)
+    speak_to(result, on_message)  # what is computed later is not part of this call's display
     return result
+
+
+def _nothing(*_: Any) -> tuple[str, None, None]:
+    """The state of an audit is that of its parts."""
+    return "", None, None
 
 
 @says_once
@@ -399,6 +406,7 @@ def compare(
     model: CountModel | CurveModel | str | None = None,
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, Any]] | None = None,
+    independent: bool | None = None,
     on_message: Say | None = None,
 ) -> Comparison:
     """Compare every estimator of epsilon on the same data.
@@ -416,6 +424,8 @@ def compare(
     posteriors
         The posteriors in the first rows, each with its name; default: that of the model, and for scores
         also with attacks of strength 1.
+    independent
+        As for :func:`prove`, whose bound is one of the rows.
     on_message
         Called with a line of text from time to time.
     """
@@ -428,6 +438,7 @@ def compare(
         significance=significance,
         posterior=source.known.posterior if same else None,
         posteriors=posteriors,
+        independent=source.asked.get("independent", True) if independent is None else independent,
         on_message=on_message,
     )
     tell(known.flaws)

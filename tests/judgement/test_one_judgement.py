@@ -193,7 +193,7 @@ def test_every_entry_point_agrees(
     if proven is not None:
         bound = shell(capsys, "prove", folder, "--claim", CLAIM)
         assert bound["at_least"] == proven
-        rows = shell(capsys, "compare", folder, "--delta", DELTAS[0])["estimators"]
+        rows = shell(capsys, "compare", folder, "--delta", DELTAS[0])["rows"]
         assert {row["lower"] for row in rows if row["estimator"].startswith("proven")} == {proven}
 
 
@@ -259,9 +259,24 @@ def test_counts_of_a_pool_are_never_judged(deltas: tuple[float, ...], claim: flo
     verdict = em.judge(em.estimate(data, model_of("count", data)), claim, deltas=deltas)
     assert verdict.label == "INCONCLUSIVE"
     assert any("share models" in reason for reason in verdict.reasons)
-    # Control: the same counts of separate models are judged.
-    alone = em.judge(em.estimate(counts(), model_of("count", None)), 20.0, deltas=deltas)
-    assert alone.label == "PASS (judged)"
+
+
+@pytest.mark.parametrize("deltas", [(), DELTAS])
+def test_such_counts_of_separate_models_are_judged(deltas: tuple[float, ...]) -> None:
+    """Control: it is the pool that forbids a judgement."""
+    labels = {}
+    for design in ("pool", None):
+        measured = None if design is None else em.rows.MeasuredBy(design=design)
+        data = em.AttackCounts(
+            false_positives=[10, 30],
+            trials_h0=100,
+            false_negatives=[20, 30],
+            trials_h1=80,
+            measured=measured,
+        )
+        posterior = em.estimate(data, em.CountModel(delta=DELTAS[0]))
+        labels[design] = em.judge(posterior, 14.0, deltas=deltas).label
+    assert labels == {"pool": "INCONCLUSIVE", None: "PASS (judged)"}
 
 
 def test_reversed_scores_are_told_and_never_judged() -> None:

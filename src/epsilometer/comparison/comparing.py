@@ -24,6 +24,7 @@ def compare(
     significance: float,
     posterior: Any = None,
     posteriors: Sequence[Named] | None = None,
+    independent: bool = True,
     on_message: Say | None = None,
 ) -> Comparison:
     """Every estimator from counts or from scores.
@@ -39,7 +40,14 @@ def compare(
             named[name] = estimate(data, each, on_message=on_message) if known is None else known
         posteriors = list(named.items())
     run: Any = compare_scores if curves else compare_counts
-    return run(data, delta=delta, significance=significance, posteriors=posteriors)  # type: ignore[no-any-return]
+    comparison: Comparison = run(
+        data,
+        delta=delta,
+        significance=significance,
+        posteriors=posteriors,
+        independent=independent,
+    )
+    return comparison
 
 
 def _models(model: CountModel | CurveModel) -> dict[str, Any]:

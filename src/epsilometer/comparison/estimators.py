@@ -26,7 +26,9 @@ from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.proofs.proof import prove
 
+PROVEN = "proven by betting"
 ABOUT_ALGORITHM = "the algorithm's epsilon"
 ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorithm's)"
 ABOUT_GAUSSIAN = (
@@ -107,6 +109,7 @@ def compare_counts(
     delta: float,
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, CountPosterior]] = (),
+    independent: bool = True,
 ) -> Comparison:
     """Compare every estimator that uses counts; each end has error probability ``significance``.
 
@@ -116,6 +119,7 @@ def compare_counts(
     delta = _validate.delta(delta)
     both = _two_sided(significance)
     rows = [_posterior_row(name, posterior, both, ANY_RATES) for name, posterior in posteriors]
+    rows.append(_proven_row(counts, delta, significance, independent=independent))
     together = None
     if len(counts) > 1:
         with suppress(InputError):  # not all bases can be pooled
@@ -153,6 +157,7 @@ def compare_scores(
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, CurvePosterior]] = (),
     one_run: bool | None = None,
+    independent: bool = True,
 ) -> Comparison:
     """Compare every estimator that uses scores; bounds have error probability ``significance``.
 
@@ -174,6 +179,8 @@ def compare_scores(
     rows = [
         _posterior_row(name, posterior, both, _assumed(posterior)) for name, posterior in posteriors
     ]
+    if isinstance(scores, Scores):
+        rows.append(_proven_row(scores, delta, significance, independent=independent))
     for estimator in FROM_SCORES:
         low, reason = math.nan, ""
         try:
@@ -291,6 +298,27 @@ def _assumed(posterior: CurvePosterior) -> str:
     else:
         power = f"that the attack has strength {strength:g}"
     return f"independent scores, higher for members; {curve}; {power}"
+
+
+def _proven_row(
+    data: Scores | AttackCounts, delta: float, significance: float, *, independent: bool
+) -> Row:
+    """What the same data prove; the bound of ``em.prove``."""
+    low, assumes, reason = math.nan, "what `epsilometer prove` states", ""
+    try:
+        proof = prove(data, delta=delta, error=significance, independent=independent)
+        low, assumes = proof.at_least, proof.assumes
+    except InputError as error:
+        reason = str(error)
+    return Row(
+        label=PROVEN,
+        kind=str(Kind.EXACT_BOUND),
+        about=ABOUT_ALGORITHM,
+        assumes=assumes,
+        low=low,
+        high=math.inf,
+        reason=reason,
+    )
 
 
 def _posterior_row(
