@@ -10,9 +10,11 @@ from scipy.stats import kstest
 
 import epsilometer as em
 from epsilometer.checks import roc_curves as checks
-from epsilometer.checks.roc_curves import check_rocs, other_priors
+from epsilometer.checks.roc_curves import check_rocs
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import ContradictionError
+from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.judging import result_of
 from tests.engines.curve.simulation import draw_scores, draw_truth
 from tests.engines.curve.test_engine import gaussian_bases, pinned
 
@@ -88,7 +90,9 @@ def test_one_family_of_several_can_be_asked_alone() -> None:
 def test_other_priors_move_epsilon_their_way() -> None:
     scores = gaussian_bases([0.9], 30, 30, seed=36)
     posterior = estimate(scores, em.CurveModel(delta=1e-5))
-    half, twice = other_priors(posterior)
+    judged = result_of(posterior)
+    assert isinstance(judged, CurveResult)
+    half, twice = judged.other_priors
     assert (half.factor, twice.factor) == (0.5, 2.0)
     medians = [
         float(half.epsilon.quantile(0.5)),

@@ -12,10 +12,9 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._display import Plotted
 from epsilometer.engines.curve.drawing import NOTHING, draw_leaks
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.engines.curve.solve import Solution, solve
+from epsilometer.engines.curve.solve import solve
 from epsilometer.errors import ContradictionError
 from epsilometer.model.mixtures import Curves
-from epsilometer.posteriors.tabulated import Tabulated
 
 RATES = (0.01, 0.1)
 """False-positive rates at which true-positive rates are compared."""
@@ -199,34 +198,3 @@ def _two_sided(seen: FloatArray, simulated: FloatArray) -> FloatArray:
     far = 2 * ndtr(-np.abs(seen - simulated.mean(axis=0)) / spread)
     least = 0.5 / len(simulated)
     return np.asarray(np.where(counted < least, np.clip(far, 1e-300, least), counted))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AlternativeCurvePrior:
-    """The posterior of epsilon with the prior's scale multiplied by ``factor``."""
-
-    factor: float
-    epsilon: Tabulated
-    solution: Solution
-
-    def credible_interval(self, level: float = 0.9) -> tuple[float, float]:
-        """The central interval."""
-        low, high = self.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
-        return float(low), float(high)
-
-
-def other_priors(
-    posterior: CurvePosterior, factors: tuple[float, ...] = (0.5, 2.0)
-) -> tuple[AlternativeCurvePrior, ...]:
-    """Epsilon with the prior's scale halved and doubled; the likelihoods are reused."""
-    found = []
-    for factor in factors:
-        other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
-        found.append(
-            AlternativeCurvePrior(
-                factor=factor,
-                epsilon=other.epsilon_at(posterior.model.delta),
-                solution=other.solution,
-            )
-        )
-    return tuple(found)

@@ -9,9 +9,10 @@ from epsilometer import _validate
 from epsilometer._arrays import Say
 from epsilometer._display import Plotted
 from epsilometer.engines.exact.engine import as_grid_posterior, estimate_on, surface_of
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.posteriors.marginals import Marginal
 from epsilometer.posteriors.posterior import CountPosterior
 
 FACTORS = (0.5, 2.0)
@@ -22,8 +23,8 @@ class AlternativePrior(Plotted, view="posteriors.PRIOR"):
     """The posterior of epsilon with the scale of its prior multiplied by ``factor``."""
 
     factor: float
-    model: CountModel
-    epsilon: PanelDensity
+    model: CountModel | CurveModel
+    epsilon: Marginal
 
     def credible_interval(self, level: float) -> tuple[float, float]:
         """The central interval of epsilon."""

@@ -11,7 +11,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from epsilometer.checks.comparison import CHECK_SEED
-from epsilometer.checks.roc_curves import AlternativeCurvePrior, RocCheck, check_rocs, other_priors
+from epsilometer.checks.roc_curves import RocCheck, check_rocs
+from epsilometer.checks.sensitivity import FACTORS, AlternativePrior
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import ContradictionError
@@ -62,10 +63,9 @@ class CurveResult(Result):
         return JointDeltaCurve(posterior=self.posterior, deltas=deltas) if len(deltas) > 1 else None
 
     def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
-        posterior = self.posterior
-        if prior != 1:
-            self._tell(f"prior scale x {prior:g}")
-            posterior = posterior.with_prior(self.model.epsilon.rescaled(prior))
+        posterior = self.posterior if prior == 1 else self.with_other_priors.get(prior)
+        if posterior is None:
+            raise ContradictionError(f"the scores contradict a prior {prior:g} times as wide.")
         if set(claims) == {self.delta}:
             (claim,) = claims.values()
             above = posterior.probability_above("epsilon", claim)
@@ -83,12 +83,22 @@ class CurveResult(Result):
         return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
 
     @cached_property
-    def other_priors(self) -> tuple[AlternativeCurvePrior, ...]:
+    def with_other_priors(self) -> dict[float, CurvePosterior]:
+        """Posteriors by the factor of the prior's scale, without those that the scores contradict."""
+        posteriors = {}
+        for factor in FACTORS:
+            self._tell(f"prior scale x {factor:g}")
+            with suppress(ContradictionError):
+                posteriors[factor] = self.posterior.with_prior(self.model.epsilon.rescaled(factor))
+        return posteriors
+
+    @cached_property
+    def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon with the prior's scale halved and doubled."""
-        self._tell("other priors")
-        with suppress(ContradictionError):
-            return other_priors(self.posterior)
-        return ()
+        return tuple(
+            AlternativePrior(factor=factor, model=other.model, epsilon=other.marginal("epsilon"))
+            for factor, other in self.with_other_priors.items()
+        )
 
     @cached_property
     def poorly_fitting_families(self) -> dict[str, str]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from epsilometer.judgement.result import Result
 
 PROMISE = (
-    "Train with noise and an accountant that states a finite epsilon, or state the epsilon that you claim "
-    "yourself: as it is, this training promises nothing."
+    "Train with noise and an accountant that states a finite epsilon, or state the epsilon that you "
+    "claim yourself: as it is, this training promises nothing."
 )
 MEND = (
     "Mend the data before you read any number here: the first warning says what is wrong with them."

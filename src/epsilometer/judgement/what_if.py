@@ -141,7 +141,10 @@ def _described(result: CountResult | CurveResult, grid: _Grid) -> WhatIf:
 def _curve_grid(result: CurveResult) -> _Grid:
     """Of the curve model: one measure, and epsilon read off it at any delta."""
     posterior = result.posterior
-    solutions = [posterior.solution, *(other.solution for other in result.other_priors)]
+    solutions = [
+        posterior.solution,
+        *(other.solution for other in result.with_other_priors.values()),
+    ]
     with suppress(ContradictionError):
         narrowest = posterior.model.epsilon.rescaled(FACTORS[0] / 2)
         solutions.append(posterior.with_prior(narrowest).solution)
