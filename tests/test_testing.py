@@ -16,7 +16,7 @@ from epsilometer import testing
 from epsilometer.engines import estimate as estimating
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.errors import InputError, NotConvergedError
-from epsilometer.judgement.judging import judge
+from epsilometer.api import judge
 from epsilometer.judgement.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.testing import InconclusiveWarning, assert_private

@@ -1,13 +1,15 @@
-"""Progress of long calls: a bar in notebooks, a bar on the terminal on request, or a callback.
+"""Progress of long calls: a bar in notebooks and terminals, or a callback.
 
-Public calls have ``on_progress``: None shows a bar in a notebook and nothing elsewhere, ``"bar"`` shows
-one everywhere, ``"none"`` shows nothing, and a function is called periodically.
+Public calls have ``on_progress``: None shows a bar in a notebook and on a terminal, ``"bar"`` shows one
+everywhere, ``"none"`` shows nothing, and a function is called periodically.  A call that another one
+makes shows its progress in the bar of that one.
 """
 
 from __future__ import annotations
 
 import html
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +27,10 @@ PATIENCE = 1.0
 """Seconds before calls that are usually short show a bar."""
 
 OnProgress = Callable[..., None] | str | None
+
+
+_open: list[Bar] = []
+"""The bars of the running calls, the innermost last."""
 
 
 class Bar(Protocol):
@@ -79,13 +85,17 @@ class NotebookBar:
 
 
 class TerminalBar:
-    """A bar on stderr; on a terminal it is removed when the work is done."""
+    """A bar on stderr; on a terminal it is removed when the work is done.
 
-    def __init__(self) -> None:
+    Short work shows none: the bar appears after ``wait`` seconds, also if nothing is reported meanwhile.
+    """
+
+    def __init__(self, *, wait: float = 0.0) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
         columns = (
+            SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
@@ -94,17 +104,26 @@ class TerminalBar:
         # In a log, where nothing can be taken away, the last state stays.
         self._bar = Progress(*columns, console=console, transient=console.is_terminal)
         self._task = self._bar.add_task("", total=None)
-        self._bar.start()
+        self._timer: threading.Timer | None = None
+        if not wait:
+            self._bar.start()
+            return
+        self._timer = threading.Timer(wait, self._bar.start)
+        self._timer.daemon = True
+        self._timer.start()
 
     def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
         said = _files.printable(text)
         self._bar.update(self._task, description=said, completed=done or 0, total=total)
 
     def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()  # it may be starting the bar
         self._bar.stop()
 
 
-def _bar(on_progress: OnProgress, *, keep: bool) -> Bar | None:
+def _bar(on_progress: OnProgress, on_message: Say | None, *, keep: bool) -> Bar | None:
     if callable(on_progress) or on_progress == "none":
         return None
     if on_progress not in (None, "bar"):
@@ -113,7 +132,10 @@ def _bar(on_progress: OnProgress, *, keep: bool) -> Bar | None:
         )
     if in_notebook():
         return NotebookBar(keep=keep)
-    return TerminalBar() if on_progress == "bar" else None
+    if on_progress == "bar":
+        return TerminalBar()
+    # Who hears the messages shows the progress.
+    return TerminalBar(wait=PATIENCE) if on_message is None and sys.stderr.isatty() else None
 
 
 class _Shown:
@@ -161,13 +183,17 @@ def progress_of(
     keep
         Whether the bar is shown immediately and stays when the work is done.
     """
-    bar = _bar(on_progress, keep=keep)
+    outer = _open[-1] if _open and on_progress is None else None
+    bar = outer or _bar(on_progress, on_message, keep=keep)
     if bar is None:
         yield (on_progress if callable(on_progress) else None), on_message
         return
     shown = _Shown(bar, state)
+    _open.append(bar)
     try:
         yield shown.progress, on_message or shown.message
         shown.finish()
     finally:
-        bar.close()
+        _open.pop()
+        if outer is None:
+            bar.close()

@@ -145,7 +145,7 @@ def audit(
         on_message=on_message,
     )
     how = {"executor": executor, "workers": workers, "retries": retries}
-    shown = progress_of(None if callable(on_progress) else on_progress, on_message, state=_nothing)
+    shown = progress_of("none" if callable(on_progress) else on_progress, on_message, state=_nothing)
     with shown as (_, message), chosen_store(store) as kept:
         if algorithm is None or isinstance(algorithm, str | PathLike):
             config = auditing.of_file(algorithm, wanted, kept, execution)

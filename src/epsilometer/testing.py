@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilometer import _validate
-from epsilometer.errors import NotConvergedError
+from epsilometer._warnings import says_once, tell
+from epsilometer.errors import EpsilometerWarning, NotConvergedError
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
     from epsilometer.judgement.verdict import Thresholds, Verdict
     from epsilometer.model.count_model import CountModel
-    from epsilometer.model.counts import AttackCounts
     from epsilometer.model.curve_model import CurveModel
-    from epsilometer.model.scores import Scores
 
 __all__ = ["InconclusiveWarning", "assert_private"]
 
 
-class InconclusiveWarning(UserWarning):
+class InconclusiveWarning(EpsilometerWarning):
     """The posterior does not settle the claim, or there are caveats against its verdict."""
 
 
+@says_once
 def assert_private(
-    counts: AttackCounts | Scores | Losses | str | PathLike[str],
+    data: Any,
     *,
     epsilon: float,
     delta: float | None = None,
-    model: CountModel | CurveModel | None = None,
+    model: CountModel | CurveModel | str | None = None,
     thresholds: Thresholds | None = None,
     fail_on: Literal["proven", "fail", "inconclusive"] = "fail",
     error: float | None = None,
@@ -39,17 +36,17 @@ def assert_private(
 
     Parameters
     ----------
-    counts
-        Error counts of attacks, :class:`~epsilometer.Scores` or :class:`~epsilometer.Losses` of all
-        models; or the path of a file with any of these, of a store, or of a result folder.
+    data
+        Whatever you hold, as for :func:`epsilometer.estimate`: a file, a data frame, arrays, scores,
+        losses, counts, a store, a result folder, a result.
     epsilon
-        The claimed epsilon.
+        The claimed epsilon.  Infinity promises nothing, and fails.
     delta
-        The claimed delta, in [0, 1).  A result folder has its own delta and model.  Otherwise scores and
-        losses are analysed with the whole-curve model; counts are modelled as correlated if they state
-        that models were cross-fed, and as independent if not.  To choose yourself, pass ``model``.
+        The claimed delta, in [0, 1).  A result has its own delta and model.  Otherwise scores and losses
+        are analysed with the curve model; counts are modelled as correlated if they state that models
+        were cross-fed, and as independent if not.  To choose yourself, pass ``model``.
     model
-        The statistical model, with its delta: priors and likelihood.
+        The statistical model, with its delta; or ``"curve"`` or ``"count"``.
     thresholds
         Posterior probabilities below and above which the claim is decided; default: 0.05 and 0.95.
     fail_on
@@ -84,16 +81,13 @@ def assert_private(
     AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.5...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    from epsilometer.report.text import profile_summary, summary
-    from epsilometer.estimating import result_for
+    from epsilometer.auditing.answering import result_for
     from epsilometer.judgement.verdict import FAIL_ON, Grounds, Outcome
+    from epsilometer.report.text.sentences import verdict_sentence
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
-    epsilon = _validate.non_negative("epsilon", epsilon)
-    if error is not None:
-        _validate.open_unit_interval("error", error)
-    result: Any = result_for(
-        counts,
+    result = result_for(
+        data,
         claim=epsilon,
         delta=delta,
         model=model,
@@ -101,17 +95,14 @@ def assert_private(
         error=error,
         independent=independent,
     )
-    posterior = result.posterior
-    verdict: Verdict | None = result.verdict
+    verdict = result.verdict
     assert verdict is not None  # epsilon is always claimed
-    if not posterior.trustworthy and verdict.grounds is not Grounds.PROVEN:
-        raise NotConvergedError(f"no verdict: {posterior.engine_description}.")
-    finding: Any = profile_summary.finding if hasattr(posterior, "scores") else summary.finding
-    if verdict.label in FAIL_ON[fail_on]:
-        raise AssertionError(finding(result))
+    if not result.accurate and verdict.grounds not in (Grounds.PROVEN, Grounds.STATED):
+        raise NotConvergedError(f"no verdict: {result.posterior.engine_description}.")
+    if verdict.stops(fail_on):
+        raise AssertionError(verdict_sentence(result))
     if verdict.outcome is not Outcome.PASS:
-        warnings.warn(finding(result), InconclusiveWarning, stacklevel=2)
-    if result.data_warnings:
-        text = f"{verdict.label}, but: {' '.join(result.data_warnings)}"
-        warnings.warn(text, InconclusiveWarning, stacklevel=2)
+        tell([verdict_sentence(result)], InconclusiveWarning)
+    if result.warnings:
+        tell([f"{verdict.label}, but: {' '.join(result.warnings)}"], InconclusiveWarning)
     return verdict

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.auditing.variants import Estimated, origin_of
+from epsilometer.auditing.running import Estimated, origin_of
 from epsilometer.cli.main import run
 from epsilometer.judgement.result import Origin
 from epsilometer.measurement.bases import ChallengeBase
@@ -28,7 +28,7 @@ seed = 1
 object = "clipped-mean"
 options = {{ noise = 0.02, records = 25 }}
 [estimate]
-model = "published"
+model = "count"
 delta = 0.1
 """
 

@@ -37,7 +37,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("challenge_bases = 10", "challenge_bases = 1"),
         ("replicates = 50", "replicates = 4"),
         ('executor = "processes"', 'executor = "serial"'),
-        ("delta = 1e-2", 'delta = 1e-2\nmodel = "published"\nlikelihood = "binomial"'),
+        ("delta = 1e-2", 'delta = 1e-2\nmodel = "count"\nlikelihood = "binomial"'),
     ):
         assert old in text
         text = text.replace(old, new)
@@ -98,7 +98,7 @@ def test_reading_a_configuration_trains_nothing(config: Path) -> None:
         em.TrainingError, match=r"\[algorithm\] training failed \(ZeroDivisionError"
     ):
         found.with_training_claim(said.append)
-    stated = em.rows.read_audit(config, estimate={"claim": 2.0})
+    stated = em.rows.read_audit(config, tables={"estimate": {"claim": 2.0}})
     assert stated.with_training_claim(said.append) is stated
     assert len(said) == 1
 

@@ -14,7 +14,7 @@ options = { noise = 0.02, records = 50 }
 [attack]
 target_alpha = 0.1
 [estimate]
-model = "published"
+model = "count"
 likelihood = "binomial"
 delta = 0.1
 """

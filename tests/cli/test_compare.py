@@ -148,7 +148,7 @@ def test_figures(form: str, counts: Path, scores: Path, tmp_path: Path) -> None:
 
 def test_figure_shows_the_rows(counts: Path) -> None:
     from epsilometer.report.figures.comparison import draw_comparison
-    from epsilometer.report.text.comparison import compare_counts
+    from epsilometer.comparison.estimators import compare_counts
 
     found = compare_counts(em.AttackCounts.read(counts), delta=0.0)
     axes = draw_comparison(found).axes[0]

@@ -77,7 +77,7 @@ def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp(request.param)
     text = AUDIT.replace('likelihood = "binomial"\n', "")
     if request.param == "profile":
-        text = text.replace('model = "published"', 'family = "gaussian"\nmixing = "none"')
+        text = text.replace('model = "count"', 'family = "gaussian"\nmixing = "none"')
     if request.param == "shadows":
         text = text.replace("replicates = 20", "replicates = 12\nshadows = 3")
     (folder / "audit.toml").write_text(text)
@@ -148,7 +148,7 @@ def test_losses_counted_on_the_way_are_cross_fed_too(
         design="cross-fed", target_alpha=0.1, statistic="logit"
     )
     by_file = asked(capsys, "estimate", counts, "--delta", 0.01)
-    at_once = asked(capsys, "estimate", losses, "--delta", 0.01, "--model", "published")
+    at_once = asked(capsys, "estimate", losses, "--delta", 0.01, "--model", "count")
     assert likelihood(by_file) == likelihood(at_once) == "correlated"
     assert by_file["epsilon"] == at_once["epsilon"]
 
@@ -261,7 +261,7 @@ def test_the_counts_of_a_folder_lead_to_the_same_likelihood(
     result: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Control: the file beside the posterior, read without the folder."""
-    posterior = asked(capsys, "estimate", result, "--model", "published")
+    posterior = asked(capsys, "estimate", result, "--model", "count")
     counts = asked(capsys, "estimate", result / "counts.csv", "--delta", 0.1)
     assert posterior["epsilon"]["median"] == pytest.approx(counts["epsilon"]["median"], rel=1e-12)
     expected = "binomial" if result.parent.name.startswith("shadows") else "correlated"
@@ -290,7 +290,7 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(
     result: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Losses of this audit can be negative: the default, logit, would refuse them."""
-    rate = asked(capsys, "estimate", result, "--model", "published", "--target-alpha", 0.3)
+    rate = asked(capsys, "estimate", result, "--model", "count", "--target-alpha", 0.3)
     losses = em.Losses.read(result / "losses.csv")
     expected = em.rows.cross_feed(losses, statistic=em.attacks.Loss()).counts(0.3)
     assert rate["num_challenge_bases"] == len(expected)
@@ -299,7 +299,7 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(
         "by cross-feeding: models served as each other's shadow models (statistic loss, target"
         in said
     )
-    whole = asked(capsys, "estimate", result, "--model", "profile", "--family", "gaussian")
+    whole = asked(capsys, "estimate", result, "--model", "curve", "--family", "gaussian")
     assert whole["model"] == "profile"
     assert "at least 0 for statistic logit" in refused(
         capsys, "estimate", result, "--statistic", "logit"

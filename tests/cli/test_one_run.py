@@ -159,7 +159,7 @@ WRONG = {
     ),
     "[audit] compare_with initial": ("seed = 1", 'seed = 1\ncompare_with = "initial"'),
     "[attack] target_alpha is for many models": ("[est", "[attack]\ntarget_alpha = 0.1\n[est"),
-    "[estimate] model: canaries are read by": ("delta = 1e-5", 'delta = 1e-5\nmodel = "published"'),
+    "[estimate] model: canaries are read by": ("delta = 1e-5", 'delta = 1e-5\nmodel = "count"'),
     "canary_kind: cannot import nowhere": ("seed = 1", 'seed = 1\ncanary_kind = "nowhere:at_all"'),
 }  # fmt: skip
 
@@ -260,7 +260,7 @@ def test_gradient_canaries_by_an_audit_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.model is None
     assert found.profile is not None
     assert [family.name for family in found.profile.families] == ["gaussian"]
-    other = em.rows.read_audit(folder / "audit.toml", estimate={"family": "average"})
+    other = em.rows.read_audit(folder / "audit.toml", tables={"estimate": {"family": "average"}})
     sys.modules.pop("training", None)
     assert other.profile is not None
     assert len(other.profile.families) == 3

@@ -18,7 +18,7 @@ from tests.cli.small_audit import AUDIT
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNTS = str(EXAMPLES / "counts.csv")
 SCORES = str(EXAMPLES / "scores.csv")
-HALF_CURVE = AUDIT.replace('model = "published"\nlikelihood = "binomial"\n', "")
+HALF_CURVE = AUDIT.replace('model = "count"\nlikelihood = "binomial"\n', "")
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:

@@ -26,7 +26,7 @@ seed = 1
 [algorithm]
 object = "{name}:algorithm"
 [estimate]
-model = "published"
+model = "count"
 likelihood = "binomial"
 delta = 0.01
 """

@@ -39,7 +39,7 @@ options = { noise = 0.02, records = 20 }
 [attack]
 target_alpha = 0.2
 [estimate]
-model = "published"
+model = "count"
 delta = 0.1
 likelihood = "binomial"
 """

@@ -218,7 +218,7 @@ WRONG = {
     "[attack] method: expected": ('method = "loss"', 'method = "odd"'),
     "[attack] statistic is for many models": ('method = "loss"', 'statistic = "logit"'),
     "[attack] target_alpha is for many": ('method = "loss"', "target_alpha = 0.1"),
-    "[estimate] model: pools are read by": ("delta = 0.001", 'delta = 0.001\nmodel = "published"'),
+    "[estimate] model: pools are read by": ("delta = 0.001", 'delta = 0.001\nmodel = "count"'),
     "[audit] expected points <= 40, the size of the pool": ("points = 4", "points = 41"),
     "[audit] points: expected greater than": ("points = 4", "points = 0"),
     "[audit] share: expected greater than 0": ("seed = 1", "seed = 1\nshare = 0.0"),

@@ -12,7 +12,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
-from epsilometer.report.figures.published import CHART_NAMES
+from epsilometer.report.figures.count import COUNT_CHARTS
 from tests.cli.small_audit import AUDIT
 
 COUNTS = (
@@ -303,7 +303,7 @@ def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Pa
     ):
         assert expected in pages[0]
     assert {path.stem for path in (audited / "figures").iterdir()} == {*PAGES, "curves"}
-    assert {path.stem for path in (audited / "figures").iterdir()} <= set(CHART_NAMES)
+    assert {path.stem for path in (audited / "figures").iterdir()} <= set(COUNT_CHARTS)
 
 
 @pytest.mark.slow

@@ -12,9 +12,11 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.estimating import default_model, result_for
+from epsilometer.auditing.answering import default_model, result_for
 from epsilometer.inputs import sources as inputs
-from epsilometer.inputs.sources import LossOptions, read, read_text, source_of
+from epsilometer.inputs.held import source_of
+from epsilometer.inputs.source import LossOptions
+from epsilometer.inputs.sources import read, read_text
 from epsilometer.judgement.result import Question
 from epsilometer.model.from_words import likelihood_for
 
@@ -229,7 +231,7 @@ def test_results_of_the_whole_curve(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the published model needs counts or losses, got scores"):
         found.data("published")
     # What an audit leaves beside it is what the published model is estimated from.
-    em.estimate(CROSS, em.CountModel(delta=0.01)).save(folder / "published.nc")
+    em.estimate(CROSS, em.CountModel(delta=0.01)).save(folder / "count.nc")
     assert read(folder).data("published") == CROSS
     canaries = em.estimate(em.Scores.of_canaries([3, 1, 2.5], [2, 0, 0.5]), QUICK)
     assert read(written(tmp_path / "canaries", canaries)).one_run

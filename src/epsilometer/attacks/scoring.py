@@ -45,7 +45,8 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     if outside.any():
         raise InputError(
             f"expected losses of at least 0 for statistic {chosen.name}, got "
-            f"{losses.loss[outside][0]:g}; `statistic=\"loss\"` (an object: em.attacks.Loss()) accepts any."
+            f"{losses.loss[outside][0]:g}; `statistic=\"loss\"` accepts any, and so does "
+            "em.attacks.scores_of(losses, em.attacks.Loss())."
         )
     if losses.one_run:
         return _canary_scores(losses, chosen)

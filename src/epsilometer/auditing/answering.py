@@ -19,7 +19,7 @@ from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.from_words import likelihood_for, model_of
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.sources import Source
+    from epsilometer.inputs.source import Source
     from epsilometer.judgement.result import Result
 
 KINDS = {CountModel: COUNT, CurveModel: CURVE}

@@ -132,6 +132,14 @@ def most_severe(results: Sequence[Result]) -> Result:
     return worst
 
 
+def speak_to(result: Result, on_message: Callable[[str], None] | None) -> None:
+    """From now on a result and its parts report their work to somebody else."""
+    for part in (result, *result.variants.values()):
+        beside = getattr(part, "beside", None)
+        for each in (part, *([] if beside is None else [beside])):
+            object.__setattr__(each, "on_message", on_message)
+
+
 def _estimate_variants(
     config: AuditConfig, measurement: Measurement, estimate: Estimate
 ) -> list[Estimated]:

@@ -22,7 +22,7 @@ from epsilometer.inputs.recorded import (
 
 if TYPE_CHECKING:
     from epsilometer.inputs.recorded import Recorded
-    from epsilometer.inputs.sources import LossOptions, Source
+    from epsilometer.inputs.source import LossOptions, Source
 
     AnyModel = em.CountModel | em.CurveModel
     Data = em.AttackCounts | em.Scores

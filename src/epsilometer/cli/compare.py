@@ -73,7 +73,7 @@ def _read(
     groups: options.GroupOptions,
 ) -> _Data:
     """The data of the file, with the model of the result or of the options."""
-    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.inputs.source import LossOptions
     from epsilometer.model.from_words import profile_of, with_changes
 
     if delta is not None:

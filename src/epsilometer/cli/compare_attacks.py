@@ -16,7 +16,7 @@ from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from epsilometer.auditing.attack_comparison import Attacked
-    from epsilometer.report.text.attack_comparison import AttackComparison, AttackRow, Gap, Judge
+    from epsilometer.comparison.attacks import AttackComparison, AttackRow, Gap, Judge
 
 NAME = 24
 """Columns for the name of an attack; the longest one fits."""
@@ -58,7 +58,7 @@ def compare_attacks(
     """
     from epsilometer.auditing.attack_comparison import read_attacked
     from epsilometer.report.figures.chart import save_figure
-    from epsilometer.report.text.attack_comparison import Judge
+    from epsilometer.comparison.attacks import Judge
 
     outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     _validate.open_unit_interval("level", level)
@@ -94,7 +94,7 @@ def compare_attacks(
 
 def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackComparison:
     from epsilometer.attacks.pool_attacks import POOL_ATTACKS
-    from epsilometer.report.text.attack_comparison import (
+    from epsilometer.comparison.attacks import (
         compare_model_attacks,
         compare_pool_attacks,
     )
@@ -126,7 +126,7 @@ def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackCompa
 
 def text_of(found: AttackComparison) -> str:
     """The comparison as text for a terminal."""
-    from epsilometer.report.text.attack_comparison import RATES
+    from epsilometer.comparison.attacks import RATES
 
     title = (
         f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}. Proven: lower bound "
@@ -149,7 +149,7 @@ def text_of(found: AttackComparison) -> str:
 
 def _cells(row: AttackRow) -> tuple[str, ...]:
     """A row of the table."""
-    from epsilometer.report.text.attack_comparison import RATES
+    from epsilometer.comparison.attacks import RATES
 
     rates = (_share(row.roc.at(rate)) for rate in RATES)
     return (shortened(row.attack, NAME), f"{row.roc.auc:.3f}", *rates, *_ends(row))

@@ -47,7 +47,7 @@ def estimate(
     previous one in result/previous-1.
     """
     from epsilometer.auditing.answering import judged
-    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.inputs.source import LossOptions
     from epsilometer.judgement.judging import result_of
 
     deltas = () if delta is None else options.parse_deltas(delta)

@@ -74,7 +74,7 @@ class ScenarioOptions:
 
 def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.engines.CountPosterior:
     """The count model's posterior of a pilot: that of a result, or estimated from its data."""
-    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.inputs.source import LossOptions
     from epsilometer.model.from_words import likelihood_for, model_of
 
     source = results.source_of(str(path), LossOptions())

@@ -46,7 +46,7 @@ def prove(
     models are being trained. Proofs from counts, canaries and points that share models are valid for one
     planned analysis.
     """
-    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.inputs.source import LossOptions
 
     if error is not None:
         _validate.open_unit_interval("error", error)

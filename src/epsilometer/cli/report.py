@@ -50,7 +50,7 @@ def report(
 ) -> int:
     """Judge a result and write an HTML report."""
     from epsilometer.auditing.answering import result_for
-    from epsilometer.inputs.sources import LossOptions
+    from epsilometer.inputs.source import LossOptions
 
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
     delivery = ReportDelivery(output=None, report=output, **vars(page))

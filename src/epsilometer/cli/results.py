@@ -17,7 +17,7 @@ import epsilometer as em
 from epsilometer import _files
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.sources import LossOptions, Source
+    from epsilometer.inputs.source import LossOptions, Source
     from epsilometer.measurement.designs import Design
 
 Report = Callable[[str], None]

@@ -16,7 +16,7 @@ import numpy as np
 from epsilometer import _files
 from epsilometer.errors import InputError
 from epsilometer.inputs import sources
-from epsilometer.inputs.sources import NO_OPTIONS, LossOptions, Source
+from epsilometer.inputs.source import NO_OPTIONS, LossOptions, Source
 from epsilometer.judgement.judging import result_of
 
 if TYPE_CHECKING:
@@ -79,8 +79,11 @@ def text_of(columns: Mapping[str, list[Any]]) -> str:
 
 def _plain(name: str, values: Any) -> list[Any]:
     listed = values.tolist() if hasattr(values, "tolist") else _listed(name, values)
-    if name in ("score", "loss"):
-        refuse_booleans(listed, name)
+    if name in ("score", "loss") and any(isinstance(value, bool | np.bool_) for value in listed):
+        raise InputError(
+            f"expected numbers as {name}, got truth values: decisions are counts (em.AttackCounts), and "
+            "membership itself is no score."
+        )
     return [_cell(name, value) for value in listed]
 
 
@@ -98,19 +101,6 @@ def _cell(name: str, value: Any) -> Any:
     if name not in NUMBERS and isinstance(plain, float) and plain.is_integer():
         return int(plain)
     return plain
-
-
-def refuse_booleans(values: Any, what: str = "score") -> None:
-    """Refuse truth values as scores: they are decisions, or the coins themselves."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        return  # rows of different lengths; others refuse them
-    if array.dtype == np.bool_ or (array.dtype == object and any(v is True for v in array.ravel())):
-        raise InputError(
-            f"expected numbers as {what}s, got truth values: decisions are counts "
-            "(em.AttackCounts), and membership itself is no score."
-        )
 
 
 def sides_of(given: Mapping[str, Any]) -> tuple[Any, Any, bool] | None:
@@ -143,10 +133,7 @@ def _bases(side: Any) -> list[Any]:
         several = np.ndim(values) == 2 or any(np.ndim(each) for each in values)
     except (TypeError, ValueError):  # a number; bases with different numbers of models
         several = isinstance(values, Iterable)
-    bases = list(values) if several else [values]
-    for base in bases:
-        refuse_booleans(base)
-    return bases
+    return list(values) if several else [values]
 
 
 def source_of(given: Any, options: LossOptions = NO_OPTIONS) -> Source:

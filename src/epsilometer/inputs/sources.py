@@ -7,8 +7,8 @@ untrusted, and code that a file names is never run.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from epsilometer.inputs.loss_files import (
 from epsilometer.inputs.pool_inputs import POOL_COLUMNS, pool_design_for
 from epsilometer.inputs.recorded import (
     COUNT,
-    CURVE,
     LOSSES,
     POSTERIOR,
     SUMMARY,
@@ -36,6 +35,7 @@ from epsilometer.inputs.recorded import (
     read_summary,
     refuse_several,
 )
+from epsilometer.inputs.source import NO_OPTIONS, AttackedBy, LossOptions, Source
 from epsilometer.measurement.pool_records import records_of
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
@@ -43,7 +43,6 @@ from epsilometer.model.flaws import failure_flaws
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.attacks.statistics import Statistic
     from epsilometer.judgement.result import Result
     from epsilometer.measurement.designs import Design
     from epsilometer.measurement.engine import Measurement
@@ -70,112 +69,6 @@ NOT_DATA = {
     ".npy": "has no column names; save scores or losses as CSV or Parquet",
 }
 """Files that hold something else, by their ending, and what to do instead."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossOptions:
-    """How losses become scores, and counts for the count model.
-
-    ``default_statistic`` is used for losses if no statistic is given.
-    """
-
-    statistic: str | None = None
-    target_alpha: float | None = None
-    variant: str | None = None
-    default_statistic: str | None = None
-
-    @property
-    def given(self) -> str | None:
-        """The first of these options that was given, if any."""
-        chosen = {name: value for name, value in vars(self).items() if value is not None}
-        chosen.pop("default_statistic", None)
-        return next(iter(chosen), None)
-
-
-NO_OPTIONS = LossOptions()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackedBy:
-    """The attack that turns losses into counts; for a result, that of its audit."""
-
-    statistic: Statistic
-    target_alpha: float
-    method: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """The data of one file, folder, store or object.
-
-    Attributes
-    ----------
-    label
-        The name of a file, the path of a folder, or the kind of object.
-    counts, scores
-        The data: one of the two or both.
-    losses, design, attacked
-        The losses behind the scores, and how they are turned into counts; None for a file of scores.
-    recorded, result
-        The result that was read or given, if it was one.
-    flaws
-        Why the data cannot be relied on, a sentence each.
-    """
-
-    label: str
-    counts: AttackCounts | None = None
-    scores: Scores | None = None
-    losses: Losses | PoolLosses | None = None
-    design: Design | None = None
-    attacked: AttackedBy | None = None
-    recorded: Recorded | None = None
-    result: Result | None = None
-    flaws: tuple[str, ...] = ()
-
-    @property
-    def known(self) -> Any:
-        """The result that was read or given: its posterior, delta and question; None without one."""
-        return self.recorded if self.result is None else self.result
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """The question of the result, as arguments of `Question`; empty without one."""
-        if self.result is None:
-            return {} if self.recorded is None else self.recorded.asked
-        question = self.result.question
-        return {part.name: getattr(question, part.name) for part in fields(question)}
-
-    @property
-    def models(self) -> Scores | None:
-        """Scores of every model, if known."""
-        if self.scores is None and self.recorded is not None:
-            return scores_of_result(self.recorded)
-        return self.scores
-
-    @property
-    def one_run(self) -> bool:
-        """Whether the scores are of canaries in one training run."""
-        return self.scores is not None and self.scores.one_run
-
-    @property
-    def provable(self) -> Any:
-        """The data that proofs are made from: scores of every model if known, otherwise counts."""
-        return self.counts if self.models is None else self.models
-
-    @property
-    def kind(self) -> str:
-        """The default model: that of the result, or the one that suits the data."""
-        if self.known is not None:
-            return str(self.known.kind)
-        return COUNT if self.scores is None else CURVE
-
-    def data(self, kind: str) -> Any:
-        """The data for a model of that kind."""
-        if kind == COUNT:
-            return counts_of(self)
-        if self.scores is None and self.recorded is not None and self.recorded.losses is not None:
-            return read_folder_losses(self.recorded.path).data(kind)
-        return self.counts if self.scores is None else self.scores
 
 
 # --- files and folders ------------------------------------------------------------------------
@@ -269,9 +162,10 @@ def of_result(recorded: Recorded, options: LossOptions = NO_OPTIONS) -> Source:
         if recorded.losses is None:
             _refuse_loss_options(options, label)
         return replace(read_folder_losses(recorded.path, options), recorded=recorded)
-    if recorded.kind == COUNT:
-        return Source(label=label, counts=recorded.data, recorded=recorded)
-    return Source(label=label, scores=recorded.data, recorded=recorded)
+    reread = None if recorded.losses is None else partial(read_folder_losses, recorded.path)
+    data = "counts" if recorded.kind == COUNT else "scores"
+    known: dict[str, Any] = {data: recorded.data}
+    return Source(label=label, recorded=recorded, reread=reread, **known)
 
 
 def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Source:
@@ -287,10 +181,11 @@ def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Sourc
 
 def of_known(result: Result) -> Source:
     """The data of a result, and the result itself."""
+    known: Any = result
     if isinstance(result.data, AttackCounts):
-        known: Any = result
         return Source(label="result", counts=result.data, scores=known.scores, result=result)
-    return Source(label="result", scores=result.data, result=result)
+    counts = None if known.beside is None else known.beside.counts
+    return Source(label="result", scores=result.data, counts=counts, result=result)
 
 
 def of_scores(scores: Scores, label: str, options: LossOptions = NO_OPTIONS) -> Source:
@@ -320,10 +215,13 @@ def of_losses(
 
 def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> Source:
     """The losses of a measurement; failed models are a flaw."""
+    from epsilometer.attacks.statistics import Loss
+
     variant = choose_variant(tuple(measured.losses), options.variant)
     losses, design = records_of(measured.plan, measured.losses[variant]), measured.plan.design
     flaws = failure_flaws(len(measured.failures))
-    how = replace(options, variant=None)
+    # As an audit looks at its losses.
+    how = replace(options, variant=None, default_statistic=Loss().name)
     return of_losses(losses, "losses", how, design, skip=True, flaws=flaws)
 
 
@@ -439,39 +337,3 @@ def _are_coins(base: BaseScores) -> bool:
 def _refuse_loss_options(options: LossOptions, label: str) -> None:
     if options.given is not None:
         raise InputError(f"`{options.given}=` is for losses; {label} has none.")
-
-
-def counts_of(source: Source) -> AttackCounts:
-    """Counts for the count model: as given, or those of the attack at one target rate."""
-    from epsilometer.attacks.rules import ATTACKS
-
-    if source.counts is not None:
-        return source.counts
-    if source.losses is None and source.recorded is not None:
-        beside = source.recorded.of_kind(COUNT)
-        if beside is not None:
-            counts: AttackCounts = beside.data
-            return counts
-        if source.recorded.losses is not None:
-            return counts_of(read_folder_losses(source.recorded.path))
-    if source.losses is None or source.design is None or source.attacked is None:
-        raise InputError(
-            f"{source.label}: the count model needs counts or losses, got scores; `model=curve` reads "
-            "scores."
-        )
-    how = source.attacked
-    attacked = source.design.attack(source.losses, ATTACKS[how.method], statistic=how.statistic)
-    return attacked.counts(how.target_alpha).with_flaws(source.flaws)
-
-
-def scores_of_result(recorded: Recorded) -> Scores | None:
-    """Scores of the models of a result; None if they are missing or cannot be read."""
-    if recorded.kind == CURVE:
-        scores: Scores = recorded.data
-        return scores
-    if recorded.losses is None:
-        return None
-    # A custom statistic is not run; the counts remain.
-    with suppress(InputError):
-        return read_folder_losses(recorded.path).scores
-    return None

@@ -553,6 +553,13 @@ def _checked(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
 
 
 def _numbers(scores: ArrayLike, where: str = "") -> FloatArray:
+    if getattr(scores, "dtype", None) == np.bool_ or (
+        isinstance(scores, list | tuple) and any(isinstance(each, bool | np.bool_) for each in scores)
+    ):
+        raise InputError(
+            f"{where}expected numbers as scores, got truth values: decisions are counts "
+            "(em.AttackCounts), and membership itself is no score."
+        )
     try:
         return np.asarray(scores, dtype=float)
     except (TypeError, ValueError):

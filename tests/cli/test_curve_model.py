@@ -93,7 +93,7 @@ def test_reference_numbers_from_the_shell(
 
 def test_the_answer_in_json(losses: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(capsys, "estimate", losses, "--delta", 1e-5)
-    assert {"family", "mixing", "reading", "probability"} <= set(found["families"][0])
+    assert {"family", "mixing", "interpretation", "probability"} <= set(found["families"][0])
     assert sum(row["probability"] for row in found["families"]) == pytest.approx(1)
     assert [base["challenge_base"] for base in found["bases"]] == ["much", "one", "none"]
     low, high = found["bases"][0]["epsilon"]["interval"]
@@ -130,12 +130,12 @@ def test_the_published_model_on_request(
     assert run([*attack, "--output", str(counts)]) == 0
     capsys.readouterr()
     wanted = asked(capsys, "estimate", counts, "--delta", 1e-3)
-    published = ["--model", "published", "--target-alpha", 0.2]
+    published = ["--model", "count", "--target-alpha", 0.2]
     found = asked(capsys, "estimate", losses, "--delta", 1e-3, *published)
     assert found["epsilon"] == wanted["epsilon"]
     assert "families" not in found
     # And counts can be read as one threshold of each curve.
-    curve = asked(capsys, "estimate", counts, "--delta", 1e-3, "--model", "profile", *QUICK)
+    curve = asked(capsys, "estimate", counts, "--delta", 1e-3, "--model", "curve", *QUICK)
     assert curve["model"] == "profile"
 
 
@@ -242,7 +242,7 @@ def test_the_same_scores_twice_are_refused(
 
 BAD = {
     "columns": ("a,b\n1,2\n", [], "expected the columns of scores (challenge_base, hypothesis"),
-    "check": ("", ["--check-model"], "--check-model is for --model published"),
+    "check": ("", ["--check-model"], "--check-model is for --model count"),
     "one hypothesis empty": ("score,member\n1,0\n2,0\n", [], "expected scores of models with"),
     "NaN scores": ("score,member\n1,0\nnan,1\n", [], "row 3: expected score to be a number"),
     "all ties": ("score,member\n1,0\n1,1\n1,0\n1,1\n", [], "got only ties"),
@@ -255,8 +255,8 @@ BAD = {
     "strength": ("", ["--strength", "2"], "expected 0 <= strength <= 1"),
     "strength in words": ("", ["--strength", "much"], "expected --strength free or a number"),
     "model": ("", ["--model", "best"], "expected model to be one of profile, published"),
-    "likelihood": ("", ["--likelihood", "binomial"], "--likelihood is for --model published"),
-    "engine": ("", ["--engine", "mcmc"], "--engine is for --model published"),
+    "likelihood": ("", ["--likelihood", "binomial"], "--likelihood is for --model count"),
+    "engine": ("", ["--engine", "mcmc"], "--engine is for --model count"),
     "statistic": ("", ["--statistic", "loss"], "--statistic is for losses"),
     "delta 0": ("", ["--delta", "0", "--family", "gaussian"], "has an epsilon at delta=0"),
 }
@@ -283,12 +283,12 @@ def test_an_audit_answers_with_the_whole_curve(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "audit.toml"
-    config.write_text(AUDIT.replace('model = "published"', 'family = "gaussian"\nmixing = "none"'))
+    config.write_text(AUDIT.replace('model = "count"', 'family = "gaussian"\nmixing = "none"'))
     folder = tmp_path / "out"
     found = asked(capsys, "audit", config, "--output", folder, "--claim", 1)
     assert found["model"] == "profile"
     assert found["published"]["epsilon"]["interval"]
-    assert {"posterior.nc", "published.nc", "leaks.csv", "losses.csv", "summary.json"} <= {
+    assert {"posterior.nc", "count.nc", "leaks.csv", "losses.csv", "summary.json"} <= {
         path.name for path in folder.iterdir()
     }
     scores = em.attacks.scores_of(em.Losses.read(folder / "losses.csv"), em.attacks.Loss())
@@ -305,7 +305,7 @@ def test_an_audit_answers_with_the_whole_curve(
     assert "For comparison, the published model" in capsys.readouterr().out
     # Options of the published model choose it.
     assert "families" not in asked(capsys, "audit", config, "--likelihood", "binomial")
-    assert "families" not in asked(capsys, "audit", config, "--model", "published")
+    assert "families" not in asked(capsys, "audit", config, "--model", "count")
 
 
 @pytest.mark.parametrize(
@@ -321,6 +321,6 @@ def test_configurations_that_make_no_sense(
     line: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "audit.toml"
-    config.write_text(AUDIT.replace('model = "published"', line))
+    config.write_text(AUDIT.replace('model = "count"', line))
     assert run(["audit", str(config)]) == 2
     assert expected in capsys.readouterr().err

@@ -1,0 +1,153 @@
+"""A source of data: counts, scores, losses and a result, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from epsilometer.errors import InputError
+from epsilometer.inputs.recorded import COUNT, CURVE, Recorded
+
+if TYPE_CHECKING:
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
+    from epsilometer.attacks.statistics import Statistic
+    from epsilometer.judgement.result import Result
+    from epsilometer.measurement.designs import Design
+    from epsilometer.model.counts import AttackCounts
+    from epsilometer.model.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossOptions:
+    """How losses become scores, and counts for the count model.
+
+    ``default_statistic`` is used for losses if no statistic is given.
+    """
+
+    statistic: str | None = None
+    target_alpha: float | None = None
+    variant: str | None = None
+    default_statistic: str | None = None
+
+    @property
+    def given(self) -> str | None:
+        """The first of these options that was given, if any."""
+        chosen = {name: value for name, value in vars(self).items() if value is not None}
+        chosen.pop("default_statistic", None)
+        return next(iter(chosen), None)
+
+
+NO_OPTIONS = LossOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackedBy:
+    """The attack that turns losses into counts; for a result, that of its audit."""
+
+    statistic: Statistic
+    target_alpha: float
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The data of one file, folder, store or object.
+
+    Attributes
+    ----------
+    label
+        The name of a file, the path of a folder, or the kind of object.
+    counts, scores
+        The data: one of the two or both.
+    losses, design, attacked
+        The losses behind the scores, and how they are turned into counts; None for a file of scores.
+    recorded, result
+        The result that was read or given, if it was one.
+    reread
+        Reads the losses in the folder of a result, if it has any.
+    flaws
+        Why the data cannot be relied on, a sentence each.
+    """
+
+    label: str
+    counts: AttackCounts | None = None
+    scores: Scores | None = None
+    losses: Losses | PoolLosses | None = None
+    design: Design | None = None
+    attacked: AttackedBy | None = None
+    recorded: Recorded | None = None
+    result: Result | None = None
+    reread: Callable[[], Source] | None = None
+    flaws: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> Any:
+        """The result that was read or given: its posterior, delta and question; None without one."""
+        return self.recorded if self.result is None else self.result
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The question of the result, as arguments of `Question`; empty without one."""
+        if self.result is None:
+            return {} if self.recorded is None else self.recorded.asked
+        question = self.result.question
+        return {part.name: getattr(question, part.name) for part in fields(question)}
+
+    @property
+    def models(self) -> Scores | None:
+        """Scores of every model, if known."""
+        if self.scores is None and self.reread is not None:
+            # A custom statistic is not run; the counts remain.
+            with suppress(InputError):
+                return self.reread().scores
+        return self.scores
+
+    @property
+    def one_run(self) -> bool:
+        """Whether the scores are of canaries in one training run."""
+        return self.scores is not None and self.scores.one_run
+
+    @property
+    def provable(self) -> Any:
+        """The data that proofs are made from: scores of every model if known, otherwise counts."""
+        return self.counts if self.models is None else self.models
+
+    @property
+    def kind(self) -> str:
+        """The default model: that of the result, or the one that suits the data."""
+        if self.known is not None:
+            return str(self.known.kind)
+        return COUNT if self.scores is None else CURVE
+
+    def data(self, kind: str) -> Any:
+        """The data for a model of that kind."""
+        if kind == COUNT:
+            return self._counts()
+        if self.scores is None and self.reread is not None:
+            return self.reread().data(kind)
+        return self.counts if self.scores is None else self.scores
+
+    def _counts(self) -> AttackCounts:
+        """Counts as given, or those of the attack at one target rate."""
+        from epsilometer.attacks.rules import ATTACKS
+
+        if self.counts is not None:
+            return self.counts
+        if self.losses is None and self.recorded is not None:
+            beside = self.recorded.of_kind(COUNT)
+            if beside is not None:
+                counts: AttackCounts = beside.data
+                return counts
+        if self.losses is None and self.reread is not None:
+            return self.reread()._counts()
+        if self.losses is None or self.design is None or self.attacked is None:
+            raise InputError(
+                f"{self.label}: the count model needs counts or losses, got scores; `model=curve` reads "
+                "scores."
+            )
+        how = self.attacked
+        attacked = self.design.attack(self.losses, ATTACKS[how.method], statistic=how.statistic)
+        return attacked.counts(how.target_alpha).with_flaws(self.flaws)
