@@ -241,7 +241,9 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     ),
     "CurvePosterior": _curve_posterior,
     "Proof": lambda: em.prove(_scores(), delta=0.01, claim=0.1),
-    "RocCheck": lambda: em.checks.check_rocs(_curve_posterior(), rng=np.random.default_rng(1), replications=100),
+    "RocCheck": lambda: em.checks.check_rocs(
+        _curve_posterior(), rng=np.random.default_rng(1), replications=100
+    ),
     "SamplePosterior": sampled,
     "Scores": _scores,
     "Scores of canaries": lambda: em.Scores.of_canaries([1.0, 2.0, 0.3], [0.1, 0.2, 1.5]),

@@ -43,7 +43,7 @@ def array(values: Any) -> FloatArray:
     "make", [exact, chains, correlated, one_base, fixed_strength], ids=lambda make: make.__name__
 )
 def test_curve_of_exceedance_is_the_posteriors(make: Make, opened: Open, shelf: Shelf) -> None:
-    posterior, verdict = shelf.evidence(make).posterior, shelf.evidence(make).verdict
+    posterior = shelf.evidence(make).posterior
     curve, prior, *claim = marks(opened(make).page, "exceedance-1")
     epsilon, shown = array(curve["x"]), array(curve["y"])
     expected = array([posterior.probability_above("epsilon", value) for value in epsilon])
@@ -61,13 +61,14 @@ def test_curve_of_exceedance_is_the_posteriors(make: Make, opened: Open, shelf: 
     # The density of the prior is below 1.
     np.testing.assert_allclose(prior["y"], before, rtol=ROUNDED, atol=ROUNDED * epsilon[-1])
     # A claim far beyond the posterior is left out, and the caption says so.
-    if verdict is None or verdict.claim > epsilon[-1]:
+    claimed = shelf.evidence(make).claims.get(posterior.model.delta)
+    if claimed is None or claimed > epsilon[-1]:
         assert claim == []
         caption = opened(make).page.locator("#figure-exceedance figcaption").inner_text()
-        assert ("to the right of the plot" in caption) == (verdict is not None)
+        assert ("to the right of the plot" in caption) == (claimed is not None)
     else:
-        assert claim[0]["x"] == [verdict.claim]
-        assert claim[0]["y"] == [verdict.probability_above]
+        assert claim[0]["x"] == [claimed]
+        assert claim[0]["y"] == [posterior.probability_above("epsilon", claimed)]
 
 
 @POSTERIORS

@@ -57,8 +57,8 @@ def compare_attacks(
     epsilon of the point that leaks most.
     """
     from epsilometer.auditing.attack_comparison import read_attacked
-    from epsilometer.report.figures.chart import save_figure
     from epsilometer.comparison.attacks import Judge
+    from epsilometer.report.figures.chart import save_figure
 
     outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     _validate.open_unit_interval("level", level)

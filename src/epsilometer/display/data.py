@@ -88,7 +88,7 @@ SCORES = View(
 
 
 def _pool_scores_line(found: PoolScores) -> str:
-    from epsilometer.report.text.attack_comparison import roc_of
+    from epsilometer.comparison.attacks import roc_of
 
     auc = roc_of(*found.pooled()).auc
     coins = "; fair coins" if found.fair_coins else ""
@@ -96,7 +96,7 @@ def _pool_scores_line(found: PoolScores) -> str:
 
 
 def _pool_scores_table(found: PoolScores) -> Table:
-    from epsilometer.report.text.attack_comparison import RATES, roc_of
+    from epsilometer.comparison.attacks import RATES, roc_of
 
     curve = roc_of(*found.pooled())
     rows: list[tuple[str, Cell]] = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer.comparison.attacks import roc_of
 from epsilometer.display.data import WITH, WITHOUT
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
@@ -15,7 +16,6 @@ from epsilometer.model.scores import Scores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.bases import drawn_roc
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
-from epsilometer.report.text.attack_comparison import roc_of
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses

@@ -48,7 +48,7 @@ class Draws:
     low: float
     high: float
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: ArrayLike) -> FloatArray:
         return np.asarray(np.quantile(self.values, probability))
 
     def probability_above(self, value: float) -> float:

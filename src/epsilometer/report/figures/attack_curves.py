@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epsilometer.comparison.attacks import AttackComparison
 from epsilometer.report.figures import render_print
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Sheet
 from epsilometer.report.figures.style import SEVERAL
-from epsilometer.report.text.attack_comparison import AttackComparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -204,7 +204,7 @@ class Judge:
         return found.at_least
 
     def shown(self, scores: Scores) -> tuple[float, float, float]:
-        """Epsilon of the worst base under the whole-curve model: lower end, median, upper end."""
+        """Epsilon of the worst base under the curve model: lower end, median, upper end."""
         # A coarse grid is enough: no verdict depends on the last digits of a table.
         posterior = CurveSettings().estimate_quickly(scores, CurveModel(delta=self.delta))
         low, high = (float(end) for end in interval_of(posterior.shown, self.level))

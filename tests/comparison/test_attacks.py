@@ -13,8 +13,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.cli.compare_attacks import text_of
-from epsilometer.errors import InputError
-from epsilometer.report.text.attack_comparison import (
+from epsilometer.comparison.attacks import (
     RATES,
     AttackComparison,
     AttackRow,
@@ -25,6 +24,7 @@ from epsilometer.report.text.attack_comparison import (
     gap_of,
     roc_of,
 )
+from epsilometer.errors import InputError
 
 # --- curves ---------------------------------------------------------------------------------------
 
