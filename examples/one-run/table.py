@@ -33,8 +33,8 @@ def row(name: str, kind: str, compare_with: str, arguments: argparse.Namespace) 
         for each in ("shown", "epsilon")
     )
     return (
-        f"| {name.replace('_', '-')} | {kind} | {compare_with} | {auc:.3f} | {result.proof.at_least:.2f} | "
-        f"{shown} | {estimated} | {said} |"
+        f"| {name.replace('_', '-')} | {kind} | {compare_with} | {auc:.3f} | "
+        f"{result.proof.at_least:.2f} | {shown} | {estimated} | {said} |"
     )
 
 
