@@ -65,19 +65,6 @@ def test_other_values_are_refused(wrong: object) -> None:
         em.measure(_plan(), on_progress=wrong)  # type: ignore[arg-type]
 
 
-def test_old_names_work_and_warn() -> None:
-    seen: list[em.rows.Progress] = []
-    with pytest.warns(DeprecationWarning, match="measure.*progress is deprecated.*use on_progress"):
-        em.measure(_plan(), progress=seen.append)  # type: ignore[call-arg]
-    assert seen[-1].done == 32
-    said: list[str] = []
-    with pytest.warns(DeprecationWarning, match="report is deprecated.*0.3.*use on_message"):
-        em.estimate(COUNTS, MODEL, report=said.append)  # type: ignore[call-overload]
-    assert said
-    with pytest.raises(TypeError, match=r"measure.*got say and on_message"):
-        em.measure(_plan(), say=print, on_message=print)  # type: ignore[call-arg]
-
-
 def test_nothing_of_ipython_is_imported() -> None:
     code = (
         "import sys, epsilometer._progress as p; p.in_notebook(); print('IPython' in sys.modules)"

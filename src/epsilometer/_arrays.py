@@ -17,7 +17,7 @@ BoolArray = NDArray[np.bool_]
 FloatPair = tuple[FloatArray, FloatArray]
 """Both error rates, or both ends of an interval."""
 
-Say = Callable[[str], None]
+OnMessage = Callable[[str], None]
 """Callback that receives a line of progress text."""
 
 

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from epsilometer import _files
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer.errors import InputError
 
 SECONDS_BETWEEN = 0.2
@@ -123,7 +123,7 @@ class TerminalBar:
         self._bar.stop()
 
 
-def _bar(on_progress: OnProgress, on_message: Say | None, *, keep: bool) -> Bar | None:
+def _bar(on_progress: OnProgress, on_message: OnMessage | None, *, keep: bool) -> Bar | None:
     if callable(on_progress) or on_progress == "none":
         return None
     if on_progress not in (None, "bar"):
@@ -167,11 +167,11 @@ class _Shown:
 @contextmanager
 def progress_of(
     on_progress: OnProgress,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
     *,
     state: Callable[..., tuple[str, int | None, int | None]],
     keep: bool = False,
-) -> Iterator[tuple[Callable[..., None] | None, Say | None]]:
+) -> Iterator[tuple[Callable[..., None] | None, OnMessage | None]]:
     """The two callbacks of a call: for numbers, and for messages.
 
     Parameters

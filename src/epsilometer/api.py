@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import says_once, tell
 from epsilometer.auditing import answering, auditing
@@ -69,7 +69,7 @@ def audit(
     until_width: float | None = None,
     until_proven: bool = False,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> Result:
     """Train models with and without challenge points, attack them, estimate epsilon and judge a claim.
 
@@ -145,7 +145,9 @@ def audit(
         on_message=on_message,
     )
     how = {"executor": executor, "workers": workers, "retries": retries}
-    shown = progress_of("none" if callable(on_progress) else on_progress, on_message, state=_nothing)
+    shown = progress_of(
+        "none" if callable(on_progress) else on_progress, on_message, state=_nothing
+    )
     with shown as (_, message), chosen_store(store) as kept:
         if algorithm is None or isinstance(algorithm, str | PathLike):
             config = auditing.of_file(algorithm, wanted, kept, execution)
@@ -179,7 +181,7 @@ def estimate(
     *,
     delta: float | None = None,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> Any:
     """Estimate the posterior of epsilon, the attack strength and the other parameters of a model.
 
@@ -361,7 +363,7 @@ def write_report(
     independent: bool | None = None,
     deltas: Sequence[float] = (),
     origin: Origin | None = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> Verdict | None:
     """Write a report as one HTML file, and return its verdict.
 
@@ -407,7 +409,7 @@ def compare(
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, Any]] | None = None,
     independent: bool | None = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> Comparison:
     """Compare every estimator of epsilon on the same data.
 

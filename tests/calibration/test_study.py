@@ -92,7 +92,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_processes_give_the_same_results(finished: Path, tmp_path: Path) -> None:
     alone = run_study(SMALL, finished)
     seen: list[tuple[int, int]] = []
-    both = run_study(SMALL, tmp_path / "s.jsonl", workers=2, progress=lambda *n: seen.append(n))
+    both = run_study(SMALL, tmp_path / "s.jsonl", workers=2, on_progress=lambda *n: seen.append(n))
     assert both == alone
     assert seen[-1] == (len(jobs_of(SMALL)), len(jobs_of(SMALL)))
 

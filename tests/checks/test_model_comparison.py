@@ -88,7 +88,7 @@ def test_binomial_evidence_against_quadrature(
     found = estimate(data, model).log_evidence
     # Plain quadrature of 600 points for a mass; at 1 the square of 0.02 is left out.
     assert found == pytest.approx(expected, abs=3e-3)
-    by_tables = _Engine(counts=data, quick=False, report=None).estimate(model)
+    by_tables = _Engine(counts=data, quick=False, on_message=None).estimate(model)
     assert by_tables.log_evidence == pytest.approx(expected, abs=3e-3)
     # Twins without the binomial constants, or without the areas, are detected.
     constants = float(
@@ -106,7 +106,7 @@ def test_binomial_evidence_against_quadrature(
 @pytest.mark.slow
 def test_tables_serve_many_strengths_and_equal_the_engine() -> None:
     data = counts([40, 50, 60, 100], 1000, [250, 200, 150, 100], 1000)
-    engine = _Engine(counts=data, quick=False, report=None)
+    engine = _Engine(counts=data, quick=False, on_message=None)
     for strength in (0.0, 0.3, 0.9):
         model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=strength))
         found, expected = engine.estimate(model), estimate(data, model)
@@ -299,7 +299,7 @@ def test_the_default_set_of_assumptions(comparison: ModelComparison) -> None:
 def test_the_free_strength_averages_the_fixed_ones() -> None:
     """Evidence at fixed strengths, averaged over the prior, is that of the free strength."""
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    engine = _Engine(counts=TWO, quick=False, report=None)
+    engine = _Engine(counts=TWO, quick=False, on_message=None)
     logs = [
         engine.estimate(
             em.CountModel(delta=DELTA, strength=em.priors.Fixed(value=0.5 * (1 + node)))

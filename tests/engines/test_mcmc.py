@@ -357,8 +357,8 @@ def test_progress_reaches_the_total() -> None:
     settings.estimate(
         SMALL,
         CountModel(delta=0.01),
-        report=lines.append,
-        progress=lambda done, total: seen.append((done, total)),
+        on_message=lines.append,
+        on_progress=lambda done, total: seen.append((done, total)),
     )
     assert seen[-1] == (1800, 1800)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)

@@ -365,7 +365,7 @@ def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     foresee(monkeypatch, {4: OPEN, 10: YES})
     messages: list[str] = []
     report: Callable[[str], None] = messages.append
-    look_ahead(draws(one_base()), UNSETTLED, report=report)
+    look_ahead(draws(one_base()), UNSETTLED, on_message=report)
     assert messages == [f"outlook with {k} times as much data" for k in (10, 4, 10, 4)]
 
 

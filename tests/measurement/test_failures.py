@@ -106,9 +106,9 @@ def test_one_model_again_and_again_does_not() -> None:
 def test_a_store_with_models_waits_for_five_and_then_for_twenty() -> None:
     found = streaks(before=True)
     across = sorted(all_tasks(0), key=lambda task: task.replicate)
-    assert until_stopped(found, across) == failures.ALIKE
+    assert until_stopped(found, across) == failures.EQUAL_FAILURES
     found.trained(0, [Task(0, 0, 99)])
-    assert until_stopped(found, across) == failures.ALIKE_LATER
+    assert until_stopped(found, across) == failures.EQUAL_FAILURES_LATER
 
 
 def test_different_errors_are_not_in_a_row() -> None:

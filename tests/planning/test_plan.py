@@ -90,7 +90,7 @@ def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
         probability=0.8,
         candidates=candidates,
         cost=lambda design: design.bases * design.challenges,
-        report=said.append,
+        on_message=said.append,
     )
     found = search.cheapest(descents=DESCENTS)
     assert found is not None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer.errors import InputError, TrainingError
 from epsilometer.inputs import loading
 from epsilometer.judgement.claims import NoPromise
@@ -71,7 +71,7 @@ def _for_neighbours(claim: Claim, plan: Plan, doubts: tuple[str, ...] = ()) -> K
     return KnownClaim(claim, doubts)
 
 
-def by_training(plan: Plan, deltas: Sequence[float], say: Say) -> KnownClaim:
+def by_training(plan: Plan, deltas: Sequence[float], say: OnMessage) -> KnownClaim:
     """What the first models of a plan promise."""
     models = len(first_models(plan))
     if not models:
@@ -125,5 +125,5 @@ def _epsilon_at(accountant: Callable[[float], Any], delta: float) -> tuple[float
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or math.isnan(epsilon):
         return math.inf, f"its accountant states epsilon = {epsilon!r}"
     if float(epsilon) < 0:
-        raise InputError(f"expected a claimed epsilon >= 0, got {epsilon!r} at delta={delta:g}.")
+        raise InputError(f"claimed_epsilon: expected a number >= 0, got {epsilon!r}.")
     return float(epsilon), "its accountant states an infinite epsilon"

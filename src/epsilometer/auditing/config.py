@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from epsilometer import _files
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
@@ -99,7 +99,7 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
         stated = self.claim.stated
         return float(stated(delta)) if callable(stated) else self.claim.epsilon
 
-    def with_training_claim(self, on_message: Say = _files.warn) -> AuditConfig:
+    def with_training_claim(self, on_message: OnMessage = _files.warn) -> AuditConfig:
         """The same with the claim of an algorithm that accounts for its training, such as Opacus.
 
         Trains the first model of each hypothesis to see it (of canaries the first run), unless something
@@ -121,7 +121,7 @@ def read_audit(
     folder: Path | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     store: Any = None,
-    on_message: Say = _files.warn,
+    on_message: OnMessage = _files.warn,
     train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
     """Read and validate a configuration; errors name their place.
@@ -180,7 +180,10 @@ def read_audit(
     )
     if stated is not None:
         return config.claiming(stated, "option" if claimed else "configuration")
-    claim, doubts = claims.of_algorithm(config.plan, config.deltas)
+    try:
+        claim, doubts = claims.of_algorithm(config.plan, config.deltas)
+    except InputError as error:
+        raise InputError(f"{name}: [algorithm] {error}") from None
     return replace(config, claim=claim, doubts=doubts)
 
 
@@ -199,7 +202,7 @@ def _deltas(table: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _loaded(
-    file: AuditFile, folder: Path, store: Path, say: Say, train_pilot: TrainPilot | None
+    file: AuditFile, folder: Path, store: Path, say: OnMessage, train_pilot: TrainPilot | None
 ) -> AuditConfig:
     from epsilometer.datasets import named
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress
 from epsilometer._warnings import tell
 from epsilometer.measurement.checking import check_training
@@ -43,7 +43,7 @@ class Execution:
     accept_changed_code: bool = False
     kept: bool = True
     on_progress: OnProgress = None
-    on_message: Say | None = None
+    on_message: OnMessage | None = None
 
     def say(self, line: str) -> None:
         """A line of progress, or a warning."""

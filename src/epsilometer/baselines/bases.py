@@ -92,5 +92,5 @@ def pooled(counts: AttackCounts) -> AttackCounts:
         raise InputError(
             "expected the same ratio of trials_h0 to trials_h1 in all bases to pool them, got several."
         )
-    alike = ("all bases",) * len(counts)
-    return replace(counts, names=alike, groups=alike).pooled()
+    names = ("all bases",) * len(counts)
+    return replace(counts, names=names, groups=names).pooled()

@@ -90,15 +90,15 @@ def count_alarms(
     runs: int,
     bounds: Callable[[Data], dict[str, float]],
     significance: float,
-    progress: Callable[[int, int], None] | None,
+    on_progress: Callable[[int, int], None] | None,
 ) -> list[SelfTest]:
     """One test per labelled bound, all on the same null data."""
     found: dict[str, list[float]] = {}
     for run, data in enumerate(drawn, start=1):
         for label, bound in bounds(data).items():
             found.setdefault(label, []).append(bound)
-        if progress is not None:
-            progress(run, runs)
+        if on_progress is not None:
+            on_progress(run, runs)
     return [
         SelfTest(
             label=label,

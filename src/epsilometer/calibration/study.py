@@ -130,11 +130,11 @@ def run_study(
     store: Path,
     *,
     workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Results of all jobs by key; finished jobs in ``store``, a file of the same plan, are reused.
 
-    ``progress`` is called with the number of finished jobs and the total.
+    ``on_progress`` is called with the number of finished jobs and the total.
     """
     workers = _validate.whole_number("workers", workers)
     jobs, known = jobs_of(plan), read_store(store, plan)
@@ -146,8 +146,8 @@ def run_study(
             file.write(json.dumps({"job": job.key, "result": result}) + "\n")
             file.flush()
             os.fsync(file.fileno())
-            if progress is not None:
-                progress(len(results), len(jobs))
+            if on_progress is not None:
+                on_progress(len(results), len(jobs))
     return results
 
 

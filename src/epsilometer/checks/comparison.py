@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer.checks.predictive import SURPRISING, check_predictions
 from epsilometer.checks.warnings import bases_with_extreme_counts
@@ -165,7 +165,7 @@ def compare_models(
     models: Mapping[str, CountModel] | None = None,
     *,
     quick: bool = False,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> ModelComparison:
     """Estimate from the same counts under several models and compare their evidence.
 
@@ -205,7 +205,6 @@ def compare_models(
     >>> [each.interpretation for each in compare_models(counts, models).assumptions]
     ['the model used', 'very strong, against it']
     """
-    say = on_message or (lambda _: None)
     if isinstance(subject, CountPosterior):
         counts, own = subject.counts, subject.model
         named = {label_of(own, counts): own}
@@ -217,10 +216,11 @@ def compare_models(
         named = dict(models or {})
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
-    engine = _Engine(counts=counts, quick=quick, report=on_message)
+    engine = _Engine(counts=counts, quick=quick, on_message=on_message)
     found: list[AlternativeModel] = []
     for label, model in named.items():
-        say(label)
+        if on_message is not None:
+            on_message(label)
         if not isinstance(model, CountModel):
             raise InputError(f"expected a CountModel for {label!r}, got {type(model).__name__}.")
         try:
@@ -238,8 +238,8 @@ def compare_models(
 class _Engine:
     """The exact engine for many models of the same counts; models share a surface per likelihood."""
 
-    def __init__(self, *, counts: AttackCounts, quick: bool, report: Say | None) -> None:
-        self._counts, self._quick, self._report = counts, quick, report
+    def __init__(self, *, counts: AttackCounts, quick: bool, on_message: OnMessage | None) -> None:
+        self._counts, self._quick, self._on_message = counts, quick, on_message
         self._surfaces: dict[tuple[Likelihood, Dependence | None, float], Surface] = {}
 
     def estimate(self, model: CountModel) -> GridPosterior:
@@ -252,7 +252,7 @@ class _Engine:
         surface = self._surfaces[key]
         if self._quick and model.likelihood.parameters and not grouped:
             return estimate_quickly(counts, model, surface)
-        found = estimate_on(surface, counts, model, report=self._report)
+        found = estimate_on(surface, counts, model, on_message=self._on_message)
         if found.surface is not None:
             self._surfaces[key] = found.surface.first()
         return found

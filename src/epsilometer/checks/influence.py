@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray, OnMessage
 from epsilometer._display import Plotted
 from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.engine import (
@@ -81,7 +81,7 @@ class Influence(Plotted, view="checks.INFLUENCE"):
 
 
 def leave_one_out(
-    posterior: CountPosterior, *, level: float = 0.9, on_message: Say | None = None
+    posterior: CountPosterior, *, level: float = 0.9, on_message: OnMessage | None = None
 ) -> Influence:
     """Return the posterior of epsilon without each challenge base in turn; groups are left out whole.
 
@@ -148,7 +148,7 @@ def leave_one_out(
         with_all = posterior.quantile("epsilon", probabilities)
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
     else:
-        exact = as_grid_posterior(posterior, report=on_message)
+        exact = as_grid_posterior(posterior, on_message=on_message)
         with_all = exact.quantile("epsilon", probabilities)
         quantiles, reliable = _without_each(exact, probabilities, on_message or (lambda _: None))
     low, median, high = quantiles.T
@@ -164,11 +164,11 @@ def leave_one_out(
 
 
 def _without_each(
-    exact: GridPosterior, probabilities: FloatArray, report: Say
+    exact: GridPosterior, probabilities: FloatArray, on_message: OnMessage
 ) -> tuple[FloatArray, BoolArray]:
     """Quantiles of epsilon without each base, (base, probability), and whether they are reliable."""
     counts, model = exact.counts, exact.model
-    report("likelihoods of the bases")
+    on_message("likelihoods of the bases")
     quantiles = np.tile(exact.quantile("epsilon", probabilities), (len(counts), 1))
     reliable = np.zeros(len(counts), dtype=bool)
     left_out = _Division(exact)
@@ -183,7 +183,7 @@ def _without_each(
     again = _worst(doubtful, groups=model.scatters(counts))
     for number, rows in enumerate(again):
         name = counts.names[rows[0]]
-        report(f"without base {name!r}, new estimate ({number + 1} of {len(again)})")
+        on_message(f"without base {name!r}, new estimate ({number + 1} of {len(again)})")
         counts_left = _without(counts, int(rows[0]))
         surface = left_out.surface.first().without(int(rows[0]))
         if _sets_prior(exact, rows):

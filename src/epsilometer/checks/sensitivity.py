@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from epsilometer import _validate
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer.engines.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.errors import InputError
@@ -34,7 +34,10 @@ class AlternativePrior(Plotted, view="posteriors.PRIOR"):
 
 
 def prior_sensitivity(
-    posterior: CountPosterior, *, factors: Sequence[float] = FACTORS, on_message: Say | None = None
+    posterior: CountPosterior,
+    *,
+    factors: Sequence[float] = FACTORS,
+    on_message: OnMessage | None = None,
 ) -> tuple[AlternativePrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.
 
@@ -48,7 +51,7 @@ def prior_sensitivity(
     model, counts = posterior.model, posterior.counts
     if model.epsilon.fixed_value is not None:
         raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
-    exact = as_grid_posterior(posterior, report=on_message)
+    exact = as_grid_posterior(posterior, on_message=on_message)
     surface = surface_of(exact).first()
     found = []
     for factor in factors:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from epsilometer import _files
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
@@ -63,13 +63,13 @@ def bases_with_extreme_counts(counts: AttackCounts) -> int:
 
 
 def check_extreme_counts(
-    posterior: CountPosterior, *, level: float, report: Say | None = None
+    posterior: CountPosterior, *, level: float, on_message: OnMessage | None = None
 ) -> ExtremeCounts | None:
     """Estimate with independent counts if an unbounded likelihood depends on counts of 0 or N.
 
     The published density of correlated counts is unbounded as a rate approaches 0 or 1.  A few such
     counts do no harm; if most bases have one, they can raise epsilon without limit.  Otherwise nothing
-    is estimated and the result is None.  ``report`` is called before the estimate.
+    is estimated and the result is None.  ``on_message`` is called before the estimate.
     """
     counts, model = posterior.counts, posterior.model
     if model.likelihood.bounded or "epsilon" not in posterior.parameters:
@@ -77,8 +77,8 @@ def check_extreme_counts(
     at_ends = bases_with_extreme_counts(counts)
     if 2 * at_ends <= len(counts):
         return None
-    if report is not None:
-        report("independent counts, because most are extreme")
+    if on_message is not None:
+        on_message("independent counts, because most are extreme")
     binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))
     return ExtremeCounts(
         bases=at_ends,

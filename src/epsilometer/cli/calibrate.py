@@ -59,7 +59,7 @@ def calibrate(
         raise InputError(f"{folder}: expected a folder, got a file.")
     folder.mkdir(parents=True, exist_ok=True)
     with results.progress("calibrating") as (_, advance):
-        found = run_study(plan, folder / STORE, workers=processes, progress=advance)
+        found = run_study(plan, folder / STORE, workers=processes, on_progress=advance)
     data, text = STUDIES[study](plan, folder, found)
     return results.answer(as_json, lambda: data, lambda: text)
 

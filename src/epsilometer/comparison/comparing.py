@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer.comparison.estimators import Comparison, compare_counts, compare_scores
 from epsilometer.engines.estimate import estimate
 from epsilometer.model.count_model import CountModel
@@ -25,7 +25,7 @@ def compare(
     posterior: Any = None,
     posteriors: Sequence[Named] | None = None,
     independent: bool = True,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> Comparison:
     """Every estimator from counts or from scores.
 

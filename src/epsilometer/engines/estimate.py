@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.curve.posterior import CurvePosterior
@@ -37,7 +37,7 @@ def estimate(
     engine: ExactSettings | None = None,
     *,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> GridPosterior: ...
 
 
@@ -48,7 +48,7 @@ def estimate(
     engine: McmcSettings,
     *,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> SamplePosterior: ...
 
 
@@ -59,7 +59,7 @@ def estimate(
     engine: CurveSettings | None = None,
     *,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> CurvePosterior: ...
 
 
@@ -69,7 +69,7 @@ def estimate(
     engine: ExactSettings | McmcSettings | CurveSettings | None = None,
     *,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> GridPosterior | SamplePosterior | CurvePosterior:
     """Estimate epsilon, the strength of the attacks and the model's other parameters.
 
@@ -116,8 +116,8 @@ def estimate(
         raise InputError(f"expected settings of an engine, got engine={engine!r}.")
     if isinstance(chosen, CurveSettings) != (default is CurveSettings):
         raise InputError(f"{type(chosen).__name__} cannot be used with {type(model).__name__}.")
-    with progress_of(on_progress, on_message, state=_iterations) as (progress, report):
-        return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
+    with progress_of(on_progress, on_message, state=_iterations) as (progress, message):
+        return chosen.estimate(counts, model, on_message=message, on_progress=progress)  # type: ignore[no-any-return]
 
 
 def _iterations(done: int, total: int) -> tuple[str, int, int]:

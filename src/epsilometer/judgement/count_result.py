@@ -130,7 +130,7 @@ class CountResult(Result):
         """The result for independent counts, if the one found should not be used alone."""
         # A contradiction under independence must not prevent the result.
         with suppress(ContradictionError):
-            return check_extreme_counts(self.posterior, level=self.level, report=self.on_message)
+            return check_extreme_counts(self.posterior, level=self.level, on_message=self.on_message)
         return None
 
     @cached_property
@@ -143,7 +143,7 @@ class CountResult(Result):
             return None  # more data of the same kind would not remove the objections
         if not verdict.trustworthy or not self._estimated:
             return None
-        return look_ahead(self.posterior, verdict, report=self.on_message)
+        return look_ahead(self.posterior, verdict, on_message=self.on_message)
 
     @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement.verdict import Outcome, Verdict
@@ -54,7 +54,7 @@ class Outlook:
 
 
 def look_ahead(
-    posterior: CountPosterior, verdict: Verdict, *, report: Say | None = None
+    posterior: CountPosterior, verdict: Verdict, *, on_message: OnMessage | None = None
 ) -> Outlook:
     """Find how much more data would settle the verdict, by estimating from multiplied counts.
 
@@ -66,8 +66,8 @@ def look_ahead(
     if model.scatters(counts) or not is_quick(counts, model):
         return Outlook(challenges=None, bases=None)
     return Outlook(
-        challenges=_more(posterior, verdict, with_more_challenges, report),
-        bases=_more(posterior, verdict, with_more_bases, report),
+        challenges=_more(posterior, verdict, with_more_challenges, on_message),
+        bases=_more(posterior, verdict, with_more_bases, on_message),
     )
 
 
@@ -91,13 +91,13 @@ def _more(
     posterior: CountPosterior,
     verdict: Verdict,
     grow: Callable[[AttackCounts, int], AttackCounts],
-    report: Say | None,
+    on_message: OnMessage | None,
 ) -> MoreData | None:
     """Try the largest factor first: if that does not settle it, a smaller one would not either."""
     found: MoreData | None = None
     for factor in reversed(FACTORS):
-        if report:
-            report(f"outlook with {factor} times as much data")
+        if on_message:
+            on_message(f"outlook with {factor} times as much data")
         try:
             grown = grow(posterior.counts, factor)
         except InputError:

@@ -18,7 +18,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted, view_of
 from epsilometer.errors import InputError
 from epsilometer.judgement.claims import NoPromise
@@ -124,7 +124,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
     question: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     variants: Mapping[str, Result] = field(default_factory=dict)
-    on_message: Say | None = None
+    on_message: OnMessage | None = None
 
     # --- what the models provide --------------------------------------------------------------
 

@@ -45,10 +45,10 @@ def check_training(
                 run.train_on(pool)
         if run.failed and not run.reused + run.trained:
             first = run.failed[0]
-            alike = Streak(
+            streak = Streak(
                 message=first.message, tasks=tuple(each.task for each in run.failed), trained=False
             )
-            raise training_error(alike, plan.sizes, first, opened)
+            raise training_error(streak, plan.sizes, first, opened)
         return TrainingCheck(
             plan=plan,
             losses=first_losses(opened, plan.sizes),

@@ -59,11 +59,11 @@ def duplicates_of(population: Population, point: int, records: ArrayLike) -> Dup
     near = among[(hashes[among] == hashes[point]) & (among != point)]
     mine = population.features[point].ravel()
     rows = population.features[near].reshape(len(near), len(mine))
-    alike = near[(rows == mine).all(axis=1)]
+    copies = near[(rows == mine).all(axis=1)]
     if population.labels is None:
-        return Duplicates(alike, alike[:0])
-    same = population.labels[alike] == population.labels[point]
-    return Duplicates(alike[same], alike[~same])
+        return Duplicates(copies, copies[:0])
+    same = population.labels[copies] == population.labels[point]
+    return Duplicates(copies[same], copies[~same])
 
 
 def duplicates_within(population: Population, records: ArrayLike) -> Groups:
@@ -88,12 +88,14 @@ def duplicates_within(population: Population, records: ArrayLike) -> Groups:
         left = among[order[end - counts[number] : end]]
         while len(left) > 1:  # once, unless hashes collide
             equal, relabelled = duplicates_of(population, int(left[0]), left)
-            alike = np.sort(np.concatenate([left[:1], equal, relabelled]))
-            left = np.setdiff1d(left, alike)
+            copies = np.sort(np.concatenate([left[:1], equal, relabelled]))
+            left = np.setdiff1d(left, copies)
             if len(relabelled):
-                found.relabelled.append(alike)
-            labels = np.zeros(len(alike)) if population.labels is None else population.labels[alike]
-            same = [alike[labels == label] for label in np.unique(labels)]
+                found.relabelled.append(copies)
+            labels = (
+                np.zeros(len(copies)) if population.labels is None else population.labels[copies]
+            )
+            same = [copies[labels == label] for label in np.unique(labels)]
             found.equal.extend(each for each in same if len(each) > 1)
     for groups in found:
         groups.sort(key=lambda each: int(each[0]))

@@ -25,8 +25,10 @@ from os import PathLike
 from typing import Any
 
 from epsilometer import _validate
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
+from epsilometer._warnings import tell
 from epsilometer.attacks.repeats import repeats
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
@@ -118,7 +120,7 @@ def measure(
     retries: int = RETRIES,
     accept_changed_code: bool = False,
     on_progress: OnProgress = None,
-    on_message: Callable[[str], None] | None = None,
+    on_message: OnMessage | None = None,
 ) -> Measurement:
     """Train every model of a plan that the store does not hold yet, and return all losses.
 
@@ -144,7 +146,7 @@ def measure(
         Continue even if the code of the algorithm has changed since the store was created.
     on_progress
         A function that is called periodically from the calling thread; ``"bar"``; ``"none"``; or None,
-        which shows a bar in notebooks only.
+        which shows a bar in notebooks and terminals.
     on_message
         Called with a sentence about the remaining time, if it is long, and about anything that looks
         wrong.
@@ -168,7 +170,9 @@ def measure(
             run.first_models.begin(opened, schedule=not run.reused)
             if run.groups or run.first_models.waiting:
                 run.train_on(open_pool(executor, plan, workers=workers))
-            return run.result()
+            measured = run.result()
+    tell(measured.warnings)
+    return measured
 
 
 @contextmanager
@@ -191,17 +195,20 @@ class Run:
         plan: Plan,
         store: Store,
         retries: int,
-        progress: Callable[[Progress], None] | None,
-        say: Callable[[str], None] | None,
+        on_progress: Callable[[Progress], None] | None,
+        on_message: OnMessage | None,
     ) -> None:
         self.plan, self.store, self.retries = plan, store, retries
-        self.progress = progress or (lambda _: None)
+        self.on_progress = on_progress or (lambda _: None)
         self.sizes = plan.sizes
         self.groups: list[Chunk] = []
         """Models per base and hypothesis that are still to be handed out."""
         self.batch_size = batch_size_of(plan.algorithm)
         self.first_models = FirstModels(
-            plan=plan, groups=self.groups, batch_size=self.batch_size, say=say or (lambda _: None)
+            plan=plan,
+            groups=self.groups,
+            batch_size=self.batch_size,
+            on_message=on_message or (lambda _: None),
         )
         self.reused = 0
         before = {side_of(self.sizes, hypothesis): False for _, hypothesis, _ in plan.groups()}
@@ -253,7 +260,7 @@ class Run:
         run = self.store.begin_run(pool.name)
         try:
             while self._hand_out(pool):
-                self.progress(self._progress())
+                self.on_progress(self._progress())
                 ready, _ = wait(self.running, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
                 self._collect(ready, pool)
                 if time.monotonic() - self.last_commit >= COMMIT_SECONDS:
@@ -263,7 +270,7 @@ class Run:
             self.stopping = True
             self._salvage()
             self._commit()
-            self.progress(self._progress())
+            self.on_progress(self._progress())
             self.store.end_run(run, self.trained)
 
     def _progress(self) -> Progress:
@@ -409,9 +416,9 @@ class Run:
         """Record a failure of the user's code, and end the run if everything fails."""
         side = side_of(self.sizes, task.hypothesis)
         self.problems[task] = problem
-        alike = self.streaks.failed(side, task, problem.message)
-        if alike is not None and not self.stopping:
-            self._stop(alike)
+        streak = self.streaks.failed(side, task, problem.message)
+        if streak is not None and not self.stopping:
+            self._stop(streak)
         if not self.streaks.ever_trained(side):
             self.first_models.add(side)  # try another model before retrying this one
         hopeless = self.streaks.hopeless(problem.message)
@@ -437,13 +444,13 @@ class Run:
         self.failed.append(failure)
         self.store.add_failure(failure)
 
-    def _stop(self, alike: Streak) -> None:
+    def _stop(self, streak: Streak) -> None:
         """End the run: every model fails with the same error."""
-        self.attempts[alike.tasks[-1]] += 1
-        for task in alike.tasks:
+        self.attempts[streak.tasks[-1]] += 1
+        for task in streak.tasks:
             if task in self.problems:  # not given up yet
                 self._store_failure(task, self.problems[task])
-        raise training_error(alike, self.sizes, self.problems[alike.tasks[-1]], self.store)
+        raise training_error(streak, self.sizes, self.problems[streak.tasks[-1]], self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
         """Restart after workers died, then retrain the running models one by one to find the culprit."""

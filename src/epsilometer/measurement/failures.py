@@ -20,7 +20,7 @@ LONGEST_MESSAGE = 500
 LONGEST_LINE, MOST_LINES = 200, 40
 """Longest stored traceback: characters per line, and lines."""
 
-FIRST_ALIKE, ALIKE, ALIKE_LATER = 2, 5, 20
+FIRST_EQUAL_FAILURES, EQUAL_FAILURES, EQUAL_FAILURES_LATER = 2, 5, 20
 """How many different models must fail with the same error, with none trained in between, to end a run:
 if none was ever trained; if this run has trained none; and later.  If every other model failed by
 chance, 20 failures in a row would be one in a million."""
@@ -123,19 +123,19 @@ def side_of(sizes: Sizes, hypothesis: int) -> int:
     return 0 if sizes.canaries else hypothesis
 
 
-def training_error(alike: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
+def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """The error that ends a run, in one line, with the traceback of the last failure."""
     path = getattr(store, "path", None) if store.kept else None
     if path is not None and path.absolute().parent == Path.cwd():
         path = path.name
     stored = path is not None and problem.traceback
     where = "" if not stored else f" `epsilometer status {path}` has the traceback."
-    first, number = sizes.named(alike.tasks[0]), len(alike.tasks)
+    first, number = sizes.named(streak.tasks[0]), len(streak.tasks)
     text = (
-        f"no model{alike.only} could be trained ({first}: {problem.message}); stopped after {number} of "
-        f"{sizes.models:,}."
+        f"no model{streak.only} could be trained ({first}: {problem.message}); stopped after "
+        f"{number} of {sizes.models:,}."
     )
-    if alike.trained:
+    if streak.trained:
         text = (
             f"stopped: {number} models in a row failed with the same error, {problem.message} (first: "
             f"{first}). Losses received so far are kept."
@@ -205,13 +205,13 @@ class Streaks:
         return None
 
     def _enough(self, streak: _OpenStreak, *, known: bool, now: bool) -> bool:
-        alike = len(streak.tasks)
+        failures = len(streak.tasks)
         if not known:
-            return alike >= min(FIRST_ALIKE, self._models)
+            return failures >= min(FIRST_EQUAL_FAILURES, self._models)
         if not now:
-            return alike >= ALIKE
+            return failures >= EQUAL_FAILURES
         # One base whose models all fail is no reason to give up on the others.
-        return alike >= ALIKE_LATER and (
+        return failures >= EQUAL_FAILURES_LATER and (
             self._bases == 1 or len({t.base for t in streak.tasks}) > 1
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer.attacks.repeats import FEWEST, equal_losses, first_repeats
 from epsilometer.measurement.failures import side_of
@@ -117,7 +118,7 @@ class FirstModels:
     plan: Plan
     groups: list[Chunk]
     batch_size: int
-    say: Callable[[str], None]
+    on_message: OnMessage
     waiting: deque[Chunk] = field(default_factory=deque)
     pace: Pace = field(default_factory=Pace)
     first: list[float] | None = field(default_factory=list)
@@ -161,7 +162,7 @@ class FirstModels:
         if new and len(self.first) == 2 and equal_losses(self.first):
             self.add(0)  # two could be a coincidence
         if (text := first_repeats(self.first, self.plan.names[0])) is not None:
-            self.say(f"{WARNING}{text}")
+            self.on_message(f"{WARNING}{text}")
         if len(self.first) > 2:
             self.first = None
 
@@ -172,7 +173,7 @@ class FirstModels:
         self.time_reported = True
         left = self.plan.sizes.models - done
         if seconds_for(left, self.pace.best, slots) >= SECONDS_WORTH_SAYING:
-            self.say(time_sentence(left, self.pace.best, slots))
+            self.on_message(time_sentence(left, self.pace.best, slots))
 
 
 def seconds_for(models: int, seconds_per_model: float, workers: int) -> float:

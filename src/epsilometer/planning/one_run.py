@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from epsilometer import _validate
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
@@ -226,7 +226,7 @@ def plan_one_run(
     simulations: int | None = None,
     seed: int = 1,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> OneRunPlan:
     """Find how many canaries reach every goal with a given probability, by simulation.
 
@@ -295,8 +295,10 @@ def plan_one_run(
     scenario.leak(model.delta)
     if plan.nothing_needed:
         return plan
-    with progress_of(on_progress, on_message, state=simulations_done) as (progress, report):
-        search = CanarySearch(plan=plan, progress=progress, report=report or (lambda _: None))
+    with progress_of(on_progress, on_message, state=simulations_done) as (progress, message):
+        search = CanarySearch(
+            plan=plan, on_progress=progress, on_message=message or (lambda _: None)
+        )
         found = search.smallest()
         centre = found or max(search.answers)
         return replace(
@@ -321,8 +323,8 @@ class CanarySearch:
     """The simulations so far, and the choice of the next size."""
 
     plan: OneRunPlan
-    progress: Callable[[int], None] | None
-    report: Say
+    on_progress: Callable[[int], None] | None
+    on_message: OnMessage
     answers: dict[int, list[CanaryAnswer]] = field(default_factory=dict)
     done: int = 0
 
@@ -343,8 +345,8 @@ class CanarySearch:
 
     def _count(self) -> None:
         self.done += 1
-        if self.progress is not None:
-            self.progress(self.done)
+        if self.on_progress is not None:
+            self.on_progress(self.done)
 
     def simulate(self, size: int, often: int) -> None:
         """Simulate a size until it has ``often`` simulations."""
@@ -388,7 +390,7 @@ class CanarySearch:
         self.simulate(first, FEW_SIMULATIONS)
         needed = self.guess(first)
         place = int(np.argmin([abs(math.log(size / needed)) for size in sizes]))
-        self.report(f"first answer: about {sizes[place]:,} canaries")
+        self.on_message(f"first answer: about {sizes[place]:,} canaries")
         place = self._bisected(place)
         for _ in range(MOST_TRIES):
             if place == len(sizes):
@@ -398,7 +400,7 @@ class CanarySearch:
             if self.reached(size) >= wanted:
                 every = self.margins(size)
                 many = f"{sum(margin >= 0 for margin in every)} of {len(every)} simulated audits"
-                self.report(f"better: {size:,} canaries reach it in {many}")
+                self.on_message(f"better: {size:,} canaries reach it in {many}")
                 return size
             place += 1
         return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
@@ -176,7 +176,7 @@ def plan_audit(
     alternatives: bool = True,
     quick: bool = False,
     on_progress: OnProgress = None,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> AuditPlan:
     """Find the cheapest audit that reaches every goal with a given probability, by simulation.
 
@@ -263,7 +263,7 @@ def plan_audit(
         seed=seed,
     )
     with (
-        progress_of(on_progress, on_message, state=simulations_done) as (progress, report),
+        progress_of(on_progress, on_message, state=simulations_done) as (progress, message),
         simulator(setting, workers, progress) as run,
     ):
         search = Search(
@@ -273,7 +273,7 @@ def plan_audit(
             probability=probability,
             candidates=candidates,
             cost=lambda design: (design.bases - old) * design.challenges * per_challenge,
-            report=report or (lambda _: None),
+            on_message=message or (lambda _: None),
             work_limit=_quick_work(model) if quick else math.inf,
             exploring=QUICK_EXPLORING if quick else EXPLORING,
         )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from epsilometer._arrays import FloatArray, Say
+from epsilometer._arrays import FloatArray, OnMessage
 from epsilometer.planning.goals import Answer, Goal, width_of, worst_margin
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import CandidateDesign, Run, SimulationJob
@@ -151,7 +151,7 @@ class Search:
     probability: float
     candidates: Sequence[CandidateDesign]
     cost: Callable[[CandidateDesign], int]  # models to train
-    report: Say = lambda _: None  # called with every design that is the best so far
+    on_message: OnMessage = lambda _: None  # called with every design that is the best so far
     work_limit: float = math.inf
     exploring: int = EXPLORING
     work: int = 0
@@ -260,7 +260,7 @@ class Search:
 
     def _announce(self, design: CandidateDesign, what: str) -> None:
         size = len(self.answers[design])
-        self.report(
+        self.on_message(
             f"{what}: {design.bases:,} bases with {design.challenges:,} challenges each; "
             f"{round(size * self.reached(design))} of {size} simulated audits reach the goal"
         )

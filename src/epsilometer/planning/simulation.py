@@ -116,11 +116,11 @@ Run = Callable[[Sequence[SimulationJob]], list[Answer]]
 
 @contextmanager
 def simulator(
-    setting: Setting, workers: int, progress: Callable[[int], None] | None = None
+    setting: Setting, workers: int, on_progress: Callable[[int], None] | None = None
 ) -> Iterator[Run]:
     """A function that simulates jobs, here or in worker processes.
 
-    ``progress`` is called after each simulation with their number.
+    ``on_progress`` is called after each simulation with their number.
     """
     done = count(1)
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
@@ -137,8 +137,8 @@ def simulator(
             found = []
             for answer in answers(jobs):
                 found.append(answer)
-                if progress is not None:
-                    progress(next(done))
+                if on_progress is not None:
+                    on_progress(next(done))
             return found
 
         yield run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, Say
+from epsilometer._arrays import FloatArray, OnMessage
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
@@ -38,8 +38,8 @@ class Engine(Protocol):
         counts: AttackCounts,
         model: CountModel,
         *,
-        report: Say | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        on_message: OnMessage | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> Any:
         """Estimate the posterior with these settings."""
 
@@ -139,7 +139,7 @@ class CountPosterior(MarginalQueries, ABC, view="posteriors.COUNT"):
         *,
         label: str | None = None,
         engine: Engine | None = None,
-        on_message: Say | None = None,
+        on_message: OnMessage | None = None,
     ) -> CountPosterior:
         """The posterior given these counts and new ones, equal to estimating from all of them.
 
@@ -174,7 +174,7 @@ class CountPosterior(MarginalQueries, ABC, view="posteriors.COUNT"):
                 f"expected AttackCounts to update with, got {type(new_counts).__name__}."
             )
         counts = updating.join_batches(self.counts, new_counts)
-        after: CountPosterior = engine.estimate(counts, self.model, report=on_message)
+        after: CountPosterior = engine.estimate(counts, self.model, on_message=on_message)
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = updating.batch_between(self, after, rows=len(new_counts), label=label)
         return after.with_batches((*self.batches, new))

@@ -244,10 +244,10 @@ class GradientCanaries:
             )
         variance = self._records * both * (1 - both)
         # No batch size is more likely than the mean.
-        alike = (len(sizes) - 1) * math.log(
+        log_chance = (len(sizes) - 1) * math.log(
             min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
         )
-        if len(set(sizes.tolist())) == 1 and alike < CERTAIN:
+        if len(set(sizes.tolist())) == 1 and log_chance < CERTAIN:
             raise InputError(
                 "expected every record to be sampled independently in every step (Poisson), got "
                 f"{len(sizes)} batches of {sizes[0]:g} records each; use make_private with "

@@ -21,7 +21,7 @@ from epsilometer.training.accounting import Steps, accounted_epsilon
 from epsilometer.training.pytorch import PyTorch
 from epsilometer.training.torch_modules import Module
 
-ALIKE = math.log(1e-6)
+EQUAL_BATCHES = math.log(1e-6)
 """Batches with a lower log probability under Poisson sampling are reported as fixed."""
 
 FAR = 5.0
@@ -356,6 +356,6 @@ def fixed_batches(sizes: Sequence[int], records: int, rate: float) -> bool:
         sums = sums[: steps // together]
         # No sum is more likely than the mean.
         likeliest = min(1.0, 1 / math.sqrt(2 * math.pi * variance * together))
-        if len(set(sums)) == 1 and (len(sums) - 1) * math.log(likeliest) < ALIKE:
+        if len(set(sums)) == 1 and (len(sums) - 1) * math.log(likeliest) < EQUAL_BATCHES:
             return True
     return False

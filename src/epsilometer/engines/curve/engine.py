@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import Say
+from epsilometer._arrays import OnMessage
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import Resolution, Solution, region_of, solve
 from epsilometer.engines.curve.tables import Accuracy, Table, finer, make_tables
@@ -84,18 +84,18 @@ class CurveSettings:
         scores: Scores | AttackCounts,
         model: CurveModel,
         *,
-        report: Say | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        on_message: OnMessage | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> CurvePosterior:
         """Estimate the posterior with these settings; counts are read as one threshold per base."""
         ranked = Scores.of_counts(scores) if isinstance(scores, AttackCounts) else scores
         ranked.check()
         start = time.perf_counter()
-        found, farthest = self._first(ranked, model, report)
+        found, farthest = self._first(ranked, model, on_message)
         tables = found.tables
         for refinement in range(2, self.most_levels + 1):
-            if report is not None:
-                report(f"refinement step {refinement}")
+            if on_message is not None:
+                on_message(f"refinement step {refinement}")
             tables = self._next(ranked, model, tables, refinement, farthest)
             # Only strength distributions that the previous step left.
             region = region_of(found.solution, found.resolution)
@@ -113,13 +113,13 @@ class CurveSettings:
         return self._first(scores, model, None, refinement=0)[0]
 
     def _first(
-        self, scores: Scores, model: CurveModel, report: Say | None, refinement: int = 1
+        self, scores: Scores, model: CurveModel, on_message: OnMessage | None, refinement: int = 1
     ) -> tuple[CurvePosterior, float]:
         """The first refinement step, on a long enough axis, and the largest epsilon on it."""
         farthest = min(float(model.epsilon.upper_quantile(TAIL)), LARGEST_EPSILON)
         while True:
             accuracy = self.accuracy(refinement, len(scores))
-            tables = make_tables(scores, model, farthest, accuracy, report)
+            tables = make_tables(scores, model, farthest, accuracy, on_message)
             solution = solve(model, tables, self.resolution(refinement, len(scores)))
             if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
                 return self._posterior(

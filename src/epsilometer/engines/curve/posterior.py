@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer._arrays import FloatArray, FloatPair, OnMessage
 from epsilometer.engines.curve import base_leaks, drawing, tree
 from epsilometer.engines.curve.base_leaks import Part
 from epsilometer.engines.curve.mean_strength import drawn_means, mean_strength
@@ -227,7 +227,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         *,
         label: str | None = None,
         engine: CurveSettings | None = None,
-        on_message: Say | None = None,
+        on_message: OnMessage | None = None,
     ) -> CurvePosterior:
         """The posterior given these scores and new ones, equal to estimating from all of them.
 
@@ -237,7 +237,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
             raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
         settings = engine or self.engine
         after: CurvePosterior = settings.estimate(
-            self.scores.joined(new_scores), self.model, report=on_message
+            self.scores.joined(new_scores), self.model, on_message=on_message
         )
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = profile_batch(self, after, rows=len(new_scores), label=label)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 
-from epsilometer._arrays import BoolArray, FloatArray, IntArray, Say
+from epsilometer._arrays import BoolArray, FloatArray, IntArray, OnMessage
 from epsilometer.engines.curve import pieces
 from epsilometer.engines.curve.blocks import Blocks
 from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
@@ -102,7 +102,7 @@ def make_tables(
     model: CurveModel,
     farthest: float,
     accuracy: Accuracy,
-    report: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> tuple[Table, ...]:
     """Tables of the families and rates that matter, up to the leak with epsilon ``farthest``.
 
@@ -144,8 +144,8 @@ def make_tables(
         found = []
         for number, job in enumerate(jobs, start=1):
             found.append(job.result())
-            if report is not None:
-                report(f"curves {number} of {len(jobs)}")
+            if on_message is not None:
+                on_message(f"curves {number} of {len(jobs)}")
     return tuple(found)
 
 

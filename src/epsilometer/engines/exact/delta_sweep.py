@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer._arrays import FloatArray, FloatPair, OnMessage
 from epsilometer.engines.exact.engine import PROBED, ExactSettings, distance, make_surface
 from epsilometer.engines.exact.integrate import Panels, Solution, first_end, integrate
 from epsilometer.engines.exact.panels import PanelDensity, lagrange, remainder
@@ -67,13 +67,13 @@ def sweep(
     model: CountModel,
     deltas: FloatArray,
     settings: ExactSettings,
-    report: Say,
+    on_message: OnMessage,
 ) -> Sweep:
     """Posteriors of epsilon at increasing deltas."""
     solver = _Solver(counts, model, deltas, settings)
     tolerance = solver.tolerance
     axes = _axes(solver.sharpness, deltas)
-    anchors = _Anchors(solver, deltas, axes, report)
+    anchors = _Anchors(solver, deltas, axes, on_message)
     first = _evenly(axes[0], FIRST_ANCHORS)
     # The ends first: the panels of the others lie between theirs.
     for index in [first[-1], *first[:-1]]:
@@ -273,9 +273,9 @@ class _Anchors:
     """The deltas solved so far, by index, and interpolation between them."""
 
     def __init__(
-        self, solver: _Solver, deltas: FloatArray, axes: Sequence[FloatArray], report: Say
+        self, solver: _Solver, deltas: FloatArray, axes: Sequence[FloatArray], on_message: OnMessage
     ) -> None:
-        self._solver, self._deltas, self._axes, self._report = solver, deltas, axes, report
+        self._solver, self._deltas, self._axes, self._on_message = solver, deltas, axes, on_message
         self.densities: dict[int, PanelDensity] = {}
         self.errors: dict[int, float] = {}
         self._medians: dict[int, float] = {}
@@ -286,7 +286,7 @@ class _Anchors:
             return
         delta = float(self._deltas[index])
         near = min(self.densities, key=lambda i: abs(i - index), default=None)
-        self._report(f"delta {delta:.3g}")
+        self._on_message(f"delta {delta:.3g}")
         density, error = self._solver.solve(
             delta, None if near is None else float(self._deltas[near]), certain=certain
         )

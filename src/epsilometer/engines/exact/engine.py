@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import OnMessage
 from epsilometer.engines.exact.groups import GroupSurface
 from epsilometer.engines.exact.integrate import Panels, integrate
 from epsilometer.engines.exact.panels import PanelDensity
@@ -77,11 +78,11 @@ class ExactSettings:
         counts: AttackCounts,
         model: CountModel,
         *,
-        report: Callable[[str], None] | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        on_message: OnMessage | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> GridPosterior:
-        """:func:`estimate_exact` with these settings; ``progress`` is not called."""
-        return estimate_exact(counts, model, self, report=report)
+        """:func:`estimate_exact` with these settings; ``on_progress`` is not called."""
+        return estimate_exact(counts, model, self, on_message=on_message)
 
     def for_surface(self, surface: Surface) -> ExactSettings:
         """The same settings with the default tolerance filled in."""
@@ -96,11 +97,11 @@ def estimate_exact(
     model: CountModel,
     settings: ExactSettings | None = None,
     *,
-    report: Callable[[str], None] | None = None,
+    on_message: OnMessage | None = None,
 ) -> GridPosterior:
     """Return the posterior of the model given the counts, by quadrature.
 
-    ``report`` is called with a line of text as work proceeds.  The cost is linear in the number of
+    ``on_message`` is called with a line of text as work proceeds.  The cost is linear in the number of
     distinct counts.  ``posterior.accuracy`` holds the error estimate and whether it meets the tolerance.
 
     Raises
@@ -108,7 +109,7 @@ def estimate_exact(
     ContradictionError
         If the counts have no weight anywhere under the model.
     """
-    return estimate_on(make_surface(counts, model), counts, model, settings, report=report)
+    return estimate_on(make_surface(counts, model), counts, model, settings, on_message=on_message)
 
 
 def estimate_quickly(
@@ -148,12 +149,12 @@ def make_surface(counts: AttackCounts, model: CountModel, deltas: Sequence[float
 
 
 def as_grid_posterior(
-    posterior: CountPosterior, *, report: Callable[[str], None] | None = None
+    posterior: CountPosterior, *, on_message: OnMessage | None = None
 ) -> GridPosterior:
     """The posterior by quadrature: itself, or for Markov chains the exact engine's estimate."""
     if getattr(posterior, "cells", None) is not None:
         return cast("GridPosterior", posterior)
-    return estimate_exact(posterior.counts, posterior.model, report=report)
+    return estimate_exact(posterior.counts, posterior.model, on_message=on_message)
 
 
 def surface_of(posterior: GridPosterior) -> Surface:
@@ -179,7 +180,7 @@ def estimate_on(
     settings: ExactSettings | None = None,
     *,
     start: Panels | None = None,
-    report: Callable[[str], None] | None = None,
+    on_message: OnMessage | None = None,
 ) -> GridPosterior:
     """The posterior from an unrefined surface, which other priors, deltas and fixed values share.
 
@@ -192,8 +193,8 @@ def estimate_on(
     previous: GridPosterior | None = None
     errors: list[float] = []
     for number in range(settings.most_levels):
-        if report:
-            report(f"refinement step {number + 1}")
+        if on_message:
+            on_message(f"refinement step {number + 1}")
         resolution = Resolution.number(number, planar=surface.planar)
         solution, surface = integrate(surface, model, resolution, start)
         posterior = from_solution(counts, model, solution, method=_method(surface, model))

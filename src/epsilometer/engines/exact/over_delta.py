@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, OnMessage
 from epsilometer._display import Plotted
 from epsilometer.engines.exact.delta_sweep import SweepPoint, sweep
 from epsilometer.engines.exact.engine import ExactSettings
@@ -214,7 +214,7 @@ def estimate_curve(
     deltas: Sequence[float] | FloatArray,
     engine: Engine | None = None,
     *,
-    on_message: Say | None = None,
+    on_message: OnMessage | None = None,
 ) -> DeltaCurve:
     """Estimate epsilon at each of several deltas, far cheaper than in separate runs.
 

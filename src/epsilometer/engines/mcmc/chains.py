@@ -71,7 +71,7 @@ def run_chains(
     make: Callable[[np.random.Generator], Chain],
     settings: McmcSettings,
     *,
-    progress: Callable[[int, int], None] | None,
+    on_progress: Callable[[int, int], None] | None,
     num_threads: int | None,
 ) -> list[Chain]:
     """Run chains to their end in threads: the kernels release the interpreter's lock.
@@ -100,8 +100,8 @@ def run_chains(
             for _ in futures:  # each sends None once
                 while (made := finished.get()) is not None:
                     done += made
-                    if progress:
-                        progress(done, total)
+                    if on_progress:
+                        on_progress(done, total)
         finally:
             # On an interrupt the chains must not continue in the background.
             stop.set()

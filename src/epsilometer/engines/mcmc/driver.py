@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import OnMessage
 from epsilometer.engines.mcmc.attack_chain import AttackChain
 from epsilometer.engines.mcmc.chains import run_chains
 from epsilometer.engines.mcmc.densities import PARAMETERS
@@ -129,8 +130,8 @@ class McmcSettings:
         counts: AttackCounts,
         model: CountModel,
         *,
-        report: Callable[[str], None] | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        on_message: OnMessage | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
         num_threads: int | None = None,
     ) -> SamplePosterior:
         """Return draws from the posterior of the model given the counts.
@@ -140,8 +141,8 @@ class McmcSettings:
 
         Parameters
         ----------
-        counts, model, report, progress
-            As for :func:`epsilometer.estimate`; progress is over all chains, from the calling thread.
+        counts, model, on_message, on_progress
+            As for :func:`epsilometer.estimate`; numbers are over all chains, from the calling thread.
         num_threads
             Chains run at once.  Default: the number of processors.  Draws do not depend on it.
 
@@ -164,16 +165,16 @@ class McmcSettings:
         if num_threads is not None:
             num_threads = _validate.whole_number("num_threads", num_threads)
         kind = GroupChain if model.scatters(counts) else AttackChain
-        if report:
-            report("compiling")
+        if on_message:
+            on_message("compiling")
         kind(counts, model, replace(self, num_warmup=1), np.random.default_rng(0)).advance(1)
         started = time.perf_counter()
-        if report:
-            report(f"sampling {self.num_chains} chains")
+        if on_message:
+            on_message(f"sampling {self.num_chains} chains")
         chains = run_chains(
             lambda rng: kind(counts, model, self, rng),
             self,
-            progress=progress,
+            on_progress=on_progress,
             num_threads=num_threads,
         )
         samples = {
