@@ -25,8 +25,8 @@ from epsilometer.calibration.table import (
     NO_BOUND,
     SUSPECT,
     BoundRow,
+    CurveRow,
     ModelRow,
-    ProfileRow,
     Section,
     chance_of,
     from_csv,
@@ -169,24 +169,24 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
 # --- the curve model ------------------------------------------------------------------------------
 
 
-def name_of(row: BoundRow | ProfileRow) -> str:
+def name_of(row: BoundRow | CurveRow) -> str:
     """The mechanism with its parameters."""
     return f"{row.mechanism} ({row.setting})" if row.setting else row.mechanism
 
 
-def size_of(row: ProfileRow) -> str:
+def size_of(row: CurveRow) -> str:
     """Number of bases and of models per hypothesis."""
     return f"{row.bases} {'base' if row.bases == 1 else 'bases'} of {row.models:,}"
 
 
-def place_of(row: ProfileRow) -> str:
+def place_of(row: CurveRow) -> str:
     """Short description of a setting with the best attacks."""
     law = f", strengths {row.strengths}" if row.strengths else ""
     known = ", known rate" if row.section is Section.TOLD else ""
     return f"{name_of(row)}{law}{known}, {size_of(row)}"
 
 
-def count_coverage(row: ProfileRow, bounds: list[BoundRow]) -> str:
+def count_coverage(row: CurveRow, bounds: list[BoundRow]) -> str:
     """Coverage of the count model with the same mechanism, power and size, at a rate of 0.1."""
     for other in bounds if row.section is not Section.CONTROL else ():
         if other.estimator == POSTERIOR and other.false_positive_rate == "0.1":
@@ -197,9 +197,9 @@ def count_coverage(row: ProfileRow, bounds: list[BoundRow]) -> str:
 
 
 def curve_table(
-    rows: Sequence[ProfileRow],
+    rows: Sequence[CurveRow],
     significance: float,
-    more: Mapping[str, Callable[[ProfileRow], str]] | None = None,
+    more: Mapping[str, Callable[[CurveRow], str]] | None = None,
 ) -> str:
     """Intervals of the curve model; ``more`` are further columns."""
     added = more or {}
@@ -227,7 +227,7 @@ def curve_table(
     return "\n".join(lines)
 
 
-def prior_table(rows: Sequence[ProfileRow]) -> str:
+def prior_table(rows: Sequence[CurveRow]) -> str:
     """Failures under the simple and the default prior, in the same runs, over all sizes."""
     header = [
         "mechanism",
@@ -239,7 +239,7 @@ def prior_table(rows: Sequence[ProfileRow]) -> str:
         "default",
     ]
     lines = [f"| {' | '.join(header)} |", f"| --- | --- |{' ---: |' * (len(header) - 2)}"]
-    groups: dict[tuple[str, str], list[ProfileRow]] = {}
+    groups: dict[tuple[str, str], list[CurveRow]] = {}
     for row in rows:
         if row.section is Section.CONTROL:
             continue
@@ -265,7 +265,7 @@ def paragraph(text: str, first: str = "") -> str:
     )
 
 
-def in_words(rows: Sequence[ProfileRow], count: Callable[[ProfileRow], int]) -> str:
+def in_words(rows: Sequence[CurveRow], count: Callable[[CurveRow], int]) -> str:
     """Share of runs for each mechanism and size."""
     parts = []
     for place in dict.fromkeys((name_of(row), row.strengths, row.true_epsilon) for row in rows):
@@ -276,7 +276,7 @@ def in_words(rows: Sequence[ProfileRow], count: Callable[[ProfileRow], int]) -> 
     return "; ".join(parts)
 
 
-def verdict_text(rows: Sequence[ProfileRow], significance: float) -> str:
+def verdict_text(rows: Sequence[CurveRow], significance: float) -> str:
     """Whether the stated rates are met, and where not."""
     honest = [row for row in rows if row.section is not Section.CONTROL and row.power == 1]
     covering = [row for row in honest if row.must_cover]
@@ -308,10 +308,10 @@ def verdict_text(rows: Sequence[ProfileRow], significance: float) -> str:
     return paragraph(said)
 
 
-def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
+def shortfall_text(rows: Sequence[CurveRow], significance: float) -> str:
     """Settings in which intervals miss the true epsilon more often than stated."""
 
-    def too_often(section: Section, end: str) -> list[ProfileRow]:
+    def too_often(section: Section, end: str) -> list[CurveRow]:
         return [
             row
             for row in rows
@@ -342,7 +342,7 @@ def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
     return "\n".join(lines)
 
 
-def prior_text(rows: Sequence[ProfileRow]) -> str:
+def prior_text(rows: Sequence[CurveRow]) -> str:
     """Prior probability beyond the largest true values."""
     model = CurveModel(delta=DELTA)
     truths = sorted({row.true_epsilon for row in rows if row.true_epsilon > 2}, reverse=True)
@@ -354,7 +354,7 @@ def prior_text(rows: Sequence[ProfileRow]) -> str:
     )
 
 
-def promise_text(rows: Sequence[ProfileRow], significance: float) -> str:
+def promise_text(rows: Sequence[CurveRow], significance: float) -> str:
     """The stated rates, and how they are tested."""
     runs = sorted({row.runs for row in rows})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
@@ -372,12 +372,12 @@ def curve_blocks(bounds: list[BoundRow]) -> dict[str, str]:
     plan = json.loads((CURVE / "plan.json").read_text(encoding="utf-8"))
     significance = float(plan["significance"])
     text = (CURVE / "coverage.csv").read_text(encoding="utf-8")
-    rows = from_csv(text, ProfileRow, name="coverage.csv")
+    rows = from_csv(text, CurveRow, name="coverage.csv")
 
-    def of(*sections: Section) -> list[ProfileRow]:
+    def of(*sections: Section) -> list[CurveRow]:
         return [row for row in rows if row.section in sections]
 
-    def beside(row: ProfileRow) -> str:
+    def beside(row: CurveRow) -> str:
         return count_coverage(row, bounds)
 
     others = {"count model covers": beside}

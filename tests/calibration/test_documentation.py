@@ -15,8 +15,8 @@ from epsilometer.calibration.table import (
     DELIBERATE,
     TOO_OFTEN,
     BoundRow,
+    CurveRow,
     ModelRow,
-    ProfileRow,
     Section,
     from_csv,
     to_csv,
@@ -74,9 +74,9 @@ def test_readme_matches_the_measurements() -> None:
 # --- the whole curve --------------------------------------------------------------------------
 
 
-def curves() -> list[ProfileRow]:
+def curves() -> list[CurveRow]:
     text = (FOLDER / "curve" / "coverage.csv").read_text()
-    return from_csv(text, ProfileRow, name="coverage.csv")
+    return from_csv(text, CurveRow, name="coverage.csv")
 
 
 def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
@@ -113,8 +113,8 @@ def test_statements_of_the_page_follow_from_the_table(
     control = rows.pop()
     assert control.section is Section.CONTROL
 
-    def blocks(*more: ProfileRow) -> dict[str, str]:
-        text = to_csv([*rows[1:], *more], ProfileRow)
+    def blocks(*more: CurveRow) -> dict[str, str]:
+        text = to_csv([*rows[1:], *more], CurveRow)
         (tmp_path / "coverage.csv").write_text(text)
         return {name: " ".join(x.split()) for name, x in script.curve_blocks(bounds()).items()}
 

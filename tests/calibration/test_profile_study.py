@@ -39,7 +39,7 @@ from epsilometer.calibration.plan import (
 from epsilometer.calibration.study import THREADS, jobs_of, run_job, run_study
 from epsilometer.calibration.table import (
     BoundRow,
-    ProfileRow,
+    CurveRow,
     Section,
     bound_rows,
     chance_of,
@@ -62,7 +62,7 @@ from epsilometer.model.families import FAMILIES
 from epsilometer.model.mixtures import FreeMixing, KnownMixing, Mixing, NoMixing
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength, FreeStrengths
-from epsilometer.report.figures.calibration import draw_profile_calibration
+from epsilometer.report.figures.calibration import draw_curve_calibration
 
 SMALL = StudyPlan(
     cells=(
@@ -84,7 +84,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def row(**values: Any) -> ProfileRow:
+def row(**values: Any) -> CurveRow:
     """A row of 200 runs without problems, except for the given values."""
     given: dict[str, Any] = {
         "mechanism": "Laplace", "setting": "pure_epsilon=1", "power": 1.0, "strengths": "",
@@ -92,7 +92,7 @@ def row(**values: Any) -> ProfileRow:
         "above": 10, "below": 10, "plain_above": 20, "plain_below": 5, "mean_low": 0.9,
         "mean_median": 1.1, "mean_high": 2.0,
     } | values  # fmt: skip
-    return ProfileRow(**given, runs=200, covers=200 - given["above"] - given["below"])
+    return CurveRow(**given, runs=200, covers=200 - given["above"] - given["below"])
 
 
 # --- what is drawn ----------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_rows_match_the_cells_and_round_trip(finished: Path) -> None:
     for each in rows:
         assert each.covers + each.above + each.below == each.runs
         assert 0 <= each.mean_low <= each.mean_median <= each.mean_high
-    assert from_csv(to_csv(rows, ProfileRow), ProfileRow, name="t.csv") == rows
+    assert from_csv(to_csv(rows, CurveRow), CurveRow, name="t.csv") == rows
     assert bound_rows(SMALL, results) == []
     assert model_rows(SMALL, results) == []
 
@@ -408,7 +408,7 @@ def test_the_old_study_is_unchanged() -> None:
 
 def test_the_figure_has_a_mark_for_each_cell(finished: Path) -> None:
     rows = [*profile_rows(SMALL, run_study(SMALL, finished)), row(above=60)]
-    above, covers, ends = draw_profile_calibration(rows, significance=0.05).axes
+    above, covers, ends = draw_curve_calibration(rows, significance=0.05).axes
     for axes, name, most in ((above, "above", 20), (covers, "covers", 100)):
         dots = [line for line in axes.get_lines() if line.get_marker() in ("o", ">")]
         values = [float(np.asarray(dot.get_xdata()).item()) for dot in dots]
@@ -442,7 +442,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     assert "Control, deliberately wrong:" in text
     assert "NOT SEEN" in text or "was seen" in text
     assert json.loads((target / "plan.json").read_text())["plan"] == SMALL.digest()
-    rows = from_csv((target / "coverage.csv").read_text(), ProfileRow, name="coverage.csv")
+    rows = from_csv((target / "coverage.csv").read_text(), CurveRow, name="coverage.csv")
     assert len(rows) == len(SMALL.cells)
     assert (target / "calibration.png").read_bytes().startswith(b"\x89PNG")
     assert run([*arguments, "--json"]) == 0

@@ -42,7 +42,7 @@ SUSPECT = 1e-2
 LARGEST_PROMISED = 5.0
 """Largest epsilon at which the curve model must cover; 11 % of its prior is beyond."""
 
-Row = TypeVar("Row", "BoundRow", "ModelRow", "ProfileRow")
+Row = TypeVar("Row", "BoundRow", "ModelRow", "CurveRow")
 
 WITHIN, TOO_OFTEN, NO_BOUND = "within level", "too often", "no bound"
 
@@ -122,7 +122,7 @@ class Section(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileRow:
+class CurveRow:
     """Intervals of the curve model on one known mechanism."""
 
     mechanism: str
@@ -285,7 +285,7 @@ def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
     return rows
 
 
-def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ProfileRow]:
+def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[CurveRow]:
     """Rows of the cells of the curve model, in the plan's order."""
     rows = []
     for cell, found in by_cell(plan, results):
@@ -300,9 +300,9 @@ def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ProfileRow
     return rows
 
 
-def _profile_row(cell: ProfileCell, tally: ProfileTally) -> ProfileRow:
+def _profile_row(cell: ProfileCell, tally: ProfileTally) -> CurveRow:
     law, runs = cell.strengths, tally.runs
-    return ProfileRow(
+    return CurveRow(
         mechanism=cell.mechanism.name,
         setting=_setting(cell),
         power=cell.power,

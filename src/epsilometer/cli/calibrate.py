@@ -17,7 +17,7 @@ from epsilometer.errors import InputError
 if TYPE_CHECKING:
     from epsilometer.calibration.one_run_table import OneRunBoundRow, OneRunIntervalRow
     from epsilometer.calibration.plan import StudyPlan
-    from epsilometer.calibration.table import BoundRow, ModelRow, ProfileRow, Summary
+    from epsilometer.calibration.table import BoundRow, CurveRow, ModelRow, Summary
 
 STORE, FIGURE = "study.jsonl", "calibration.png"
 PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
@@ -190,16 +190,16 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
 # --- the curve model ------------------------------------------------------------------------------
 
 
-def _write_curve(plan: StudyPlan, folder: Path, rows: list[ProfileRow]) -> None:
-    from epsilometer.calibration.table import ProfileRow, to_csv
-    from epsilometer.report.figures.calibration import draw_profile_calibration
+def _write_curve(plan: StudyPlan, folder: Path, rows: list[CurveRow]) -> None:
+    from epsilometer.calibration.table import CurveRow, to_csv
+    from epsilometer.report.figures.calibration import draw_curve_calibration
 
-    texts = {PLAN: _plan_text(plan), COVERAGE: to_csv(rows, ProfileRow)}
-    figure = draw_profile_calibration(rows, significance=plan.significance)
+    texts = {PLAN: _plan_text(plan), COVERAGE: to_csv(rows, CurveRow)}
+    figure = draw_curve_calibration(rows, significance=plan.significance)
     results.write_files(folder, texts, {FIGURE: figure})
 
 
-def _described_curve(plan: StudyPlan, rows: list[ProfileRow]) -> dict[str, Any]:
+def _described_curve(plan: StudyPlan, rows: list[CurveRow]) -> dict[str, Any]:
     return {
         "significance": plan.significance,
         "plan": plan.digest(),
@@ -211,7 +211,7 @@ def _described_curve(plan: StudyPlan, rows: list[ProfileRow]) -> dict[str, Any]:
     }
 
 
-def _curve_text(plan: StudyPlan, rows: list[ProfileRow], folder: Path) -> str:
+def _curve_text(plan: StudyPlan, rows: list[CurveRow], folder: Path) -> str:
     from epsilometer.calibration.table import LARGEST_PROMISED, Section
 
     level, tail = 100 * (1 - 2 * plan.significance), 100 * plan.significance

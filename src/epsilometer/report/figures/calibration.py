@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from epsilometer.baselines.estimator import Kind
-from epsilometer.calibration.table import DELIBERATE, KINDS, BoundRow, ModelRow, ProfileRow, Section
+from epsilometer.calibration.table import DELIBERATE, KINDS, BoundRow, CurveRow, ModelRow, Section
 from epsilometer.report.figures import style
 from epsilometer.report.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE
 
@@ -107,14 +107,14 @@ def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
     style.tidy(axes)
 
 
-# --- the whole-curve model ------------------------------------------------------------------------
+# --- the curve model ------------------------------------------------------------------------
 
 SIZE_COLOURS = (PURPLE, GREEN, BLUE, ORANGE)
 """Few scores first; further sizes start again from the first."""
 
 
-def draw_profile_calibration(rows: Sequence[ProfileRow], *, significance: float) -> Figure:
-    """Of intervals of the whole-curve model: how many miss, which way, and where they lie on average.
+def draw_curve_calibration(rows: Sequence[CurveRow], *, significance: float) -> Figure:
+    """Of intervals of the curve model: how many miss, which way, and where they lie on average.
 
     A line for each mechanism and way of attacking it, within it a mark for each size of the audit.
     """
@@ -144,14 +144,14 @@ def draw_profile_calibration(rows: Sequence[ProfileRow], *, significance: float)
         label = f"{bases} {'base' if bases == 1 else 'bases'} of {models:,} a side"
         axes[2].plot([], [], color=colour, linewidth=2, label=label)
     figure.legend(fontsize=8.5, frameon=False, loc="outside lower center", ncols=len(sizes))
-    _label_profile(axes, names, significance)
+    _label_curve(axes, names, significance)
     controls = {_setting_name(row) for row in rows if row.section is Section.CONTROL}
     for text, name in zip(left.get_yticklabels(), names, strict=True):
         text.set_color(ORANGE if name in controls else "black")
     return figure
 
 
-def _label_profile(axes: Sequence[Axes], names: list[str], significance: float) -> None:
+def _label_curve(axes: Sequence[Axes], names: list[str], significance: float) -> None:
     level = 100 * (1 - 2 * significance)
     axes[0].axvline(100 * significance, color=GREY, linewidth=1, linestyle="--")
     axes[1].axvline(level, color=GREY, linewidth=1, linestyle="--")
@@ -176,7 +176,7 @@ def _label_profile(axes: Sequence[Axes], names: list[str], significance: float) 
         style.tidy(each)
 
 
-def _setting_name(row: ProfileRow) -> str:
+def _setting_name(row: CurveRow) -> str:
     """Mechanism, power and what is told, in few words."""
     name = f"{row.mechanism} {row.short_setting}".strip()
     ending = {
