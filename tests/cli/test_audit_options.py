@@ -94,7 +94,7 @@ def test_several_deltas_make_a_curve_beside_the_result(
     assert "The rest of this page is about delta = 0.1" in page.read_text(encoding="utf-8")
     assert run(["audit", str(config), "--delta", "0.1,0.01"]) == 0
     text = capsys.readouterr().out
-    assert "Epsilon over delta from 3 challenge bases" in " ".join(text.split())
+    assert "Epsilon over delta, 90 % intervals:" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -107,17 +107,17 @@ def test_a_claimed_curve_is_judged(
     options = ["--delta", "0.1,0.01", "--claim-curve", str(claims), "--fail-on", "fail", "--json"]
     assert run(["audit", str(config), *options]) == code
     found = json.loads(capsys.readouterr().out)
-    assert found["over_delta"]["verdict"]["outcome"] == ("FAIL" if code else "PASS")
+    assert found["verdict"]["outcome"] == ("FAIL" if code else "PASS")
     # Cross-fed counts prove nothing; the scores of the same models do.
-    assert found["over_delta"]["verdict"]["grounds"] == ("proven" if code else "judged")
-    assert found["over_delta"]["verdict"]["reasons"]
+    assert found["verdict"]["grounds"] == ("proven" if code else "judged")
+    assert found["verdict"]["reasons"]
     assert (found["claim"]["epsilon"], found["claim"]["source"]) == (float(claim), "option")
 
 
 def test_other_assumptions_on_request(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = audited(config, capsys, "--check-model")
     assert found["model_comparison"]["assumptions"][0]["used"]
-    assert run(["report", str(config.parent / "first"), "--check-model"]) == 0
+    assert run(["report", str(config.parent / "first"), "--check-model", "--details"]) == 0
     assert "Alternative models:" in capsys.readouterr().out
 
 

@@ -12,8 +12,9 @@ import pytest
 import epsilometer as em
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.cli.main import run
+from epsilometer.comparison.estimators import PROVEN, compare_counts
 
-WHOLE_CURVES = ("Epsilometer, whole curve", "Epsilometer, whole curve, strength 1")
+WHOLE_CURVES = ("Epsilometer, curve model", "Epsilometer, curve model, strength 1")
 
 COUNTS = (
     "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
@@ -45,7 +46,7 @@ def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
 def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(["compare", str(counts), "--delta", "0.001"], capsys)
     rows = {row["estimator"]: row for row in found["rows"]}
-    assert list(rows) == ["Epsilometer, binomial", *(e.label for e in FROM_COUNTS)]
+    assert list(rows) == ["Epsilometer, binomial", PROVEN, *(e.label for e in FROM_COUNTS)]
     read = em.AttackCounts.read(counts)
     posterior = em.estimate(read, em.CountModel(delta=0.001))
     ours = rows["Epsilometer, binomial"]
@@ -70,6 +71,7 @@ def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> Non
     found = answer(["compare", str(scores), "--delta", "1e-5", "--significance", "0.1"], capsys)
     assert [row["estimator"] for row in found["rows"]] == [
         *WHOLE_CURVES,
+        PROVEN,
         *(e.label for e in FROM_SCORES),
     ]
     by_label = {row["estimator"]: row for row in found["rows"]}
@@ -148,7 +150,6 @@ def test_figures(form: str, counts: Path, scores: Path, tmp_path: Path) -> None:
 
 def test_figure_shows_the_rows(counts: Path) -> None:
     from epsilometer.report.figures.comparison import draw_comparison
-    from epsilometer.comparison.estimators import compare_counts
 
     found = compare_counts(em.AttackCounts.read(counts), delta=0.0)
     axes = draw_comparison(found).axes[0]
@@ -157,8 +158,7 @@ def test_figure_shows_the_rows(counts: Path) -> None:
     drawn = {float(x) for line in axes.lines for x in np.atleast_1d(line.get_xdata())}
     for row in applying:
         assert row.low in drawn
-        assert row.pooled is not None
-        assert row.pooled[0] in drawn
+        assert row.label == PROVEN or (row.pooled is not None and row.pooled[0] in drawn)
 
 
 @pytest.mark.parametrize(

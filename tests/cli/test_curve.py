@@ -80,31 +80,30 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     curve = em.engines.estimate_curve(
         em.AttackCounts.read(good), em.CountModel(delta=0.1), [1e-6, 1e-4, 1e-2]
     )
-    rows = found["curve"]
+    rows = found["over_delta"]["curve"]
     assert [row["delta"] for row in rows] == [1e-6, 1e-4, 1e-2]
     low, high = curve.credible_interval(0.8)
     assert [row["low"] for row in rows] == low.tolist()
     assert [row["high"] for row in rows] == high.tolist()
     np.testing.assert_allclose([row["median"] for row in rows], curve.median, rtol=1e-12)
     assert [row["probability_above"] for row in rows] == curve.probability_above(1.0).tolist()
-    judged = em.judge_curve(curve, 1.0)
-    assert found["verdict"] == {
-        "outcome": str(judged.outcome),
-        "grounds": str(judged.grounds),
-        "reasons": list(judged.reasons),
-    }
+    posterior = em.estimate(em.AttackCounts.read(good), em.CountModel(delta=1e-2))
+    judged = em.judge(posterior, 1.0, deltas=[1e-6, 1e-4, 1e-2])
+    assert found["verdict"]["outcome"] == str(judged.outcome)
+    assert found["verdict"]["reasons"] == list(judged.reasons)
+    assert (found["delta"], found["claim"]["epsilon"]) == (1e-2, 1.0)
     assert run(options) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert max(map(len, out.splitlines())) <= 80
-    table = [line.split() for line in out.splitlines() if line.startswith("  ")]
-    assert table[0] == ["delta", "low", "median", "high", "claim", "P(above)", "verdict"]
+    assert out.startswith(judged.label)
+    table = [line.split() for line in out.split("intervals:\n")[1].split("\n\n")[0].splitlines()]
+    assert table[0] == ["delta", "low", "median", "high", "claim", "P(above)"]
     assert [row[0] for row in table[1:]] == ["1e-06", "0.0001", "0.01"]
     assert [float(row[2]) for row in table[1:]] == pytest.approx(curve.median, abs=5.1e-4)
-    labels = [each.label for each in judged.verdicts if each is not None]
-    for row, label in zip(table[1:], labels, strict=True):
-        assert " ".join(row).endswith(f" {label}")
-    assert "it is not a joint band for the whole curve" in " ".join(out.split())
+    assert run([*options, "--details"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "it is not a joint band for the whole curve" in out
 
 
 def test_files_of_output_and_a_claimed_curve(
@@ -117,21 +116,10 @@ def test_files_of_output_and_a_claimed_curve(
     assert run([*options, "--output", str(folder), "--fail-on", "fail"]) == 3
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("FAIL (proven): ")
-    assert "Epsilon over delta from 2 challenge bases" in said
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "curve.csv",
-        "curve.json",
-        "curve.png",
-        "outputs.json",
-    ]
+    assert "Epsilon over delta, 90 % intervals:" in said
+    names = {path.name for path in folder.iterdir()}
+    assert {"curve.csv", "curve.json", "curve.png", "posterior.nc", "summary.json"} < names
     rows = list(csv.DictReader((folder / "curve.csv").read_text().splitlines()))
-    assert [row["verdict"] for row in rows] == [
-        "",
-        "PASS (judged)",
-        "PASS (judged)",
-        "FAIL (proven)",
-        "FAIL (proven)",
-    ]
     assert [row["claim"] for row in rows] == ["", "100.0", "100.0", "0.01", "0.01"]
     saved = json.loads((folder / "curve.json").read_text())
     assert (saved["verdict"]["outcome"], saved["verdict"]["grounds"]) == ("FAIL", "proven")
@@ -163,7 +151,6 @@ def test_the_page_is_about_the_first_delta(
     ("options", "said"),
     [
         (["--delta", "1e-6,1e-4", "--engine", "mcmc"], "--engine mcmc needs one delta, got 2"),
-        (["--delta", "1e-6,1e-4", "--check-model"], "--check-model needs one delta, got 2"),
         (
             ["--delta", "1e-6", "--claim-curve", "CLAIM"],
             "--claim-curve needs several deltas, got 1",

@@ -136,7 +136,7 @@ def test_the_published_model_on_request(
     assert "families" not in found
     # And counts can be read as one threshold of each curve.
     curve = asked(capsys, "estimate", counts, "--delta", 1e-3, "--model", "curve", *QUICK)
-    assert curve["model"] == "profile"
+    assert curve["model"] == "curve"
 
 
 def test_what_is_said_in_words(losses: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +146,11 @@ def test_what_is_said_in_words(losses: Path, capsys: pytest.CaptureFixture[str])
     verdict = em.judge(em.estimate(scores, em.CurveModel(delta=1e-5)), claim=1.0)
     assert verdict.outcome is em.judgement.Outcome.FAIL
     assert " ".join(out.split()).startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
+    assert len(out.splitlines()) <= 25
+    for words in ("\nProven: ", "\nShown: ", "\nEstimated: ", "\nNext: "):
+        assert words in out
+    assert run(["estimate", str(losses), "--delta", "1e-5", "--claim", "1", "--details"]) == 0
+    out = capsys.readouterr().out
     for words in ("shown (worst base)", "estimated (algorithm)", "extrapolated", "worst first:"):
         assert words in out
     assert max(map(len, out.splitlines())) <= 80
@@ -157,18 +162,17 @@ def test_several_deltas_are_one_curve(
     claim = tmp_path / "claim.csv"
     claim.write_text("delta,epsilon\n1e-6,50\n1e-3,0.5\n")
     options = ["--delta", "1e-5,1e-3,1e-1", "--claim-curve", claim, *QUICK]
-    found = asked(capsys, "estimate", losses, *options, "--output", tmp_path / "out")["over_delta"]
+    whole = asked(capsys, "estimate", losses, *options, "--output", tmp_path / "out")
+    found = whole["over_delta"]
     for name in ("low", "median", "high", "joint_low", "joint_high"):
         values = [row[name] for row in found["curve"]]
         assert values == sorted(values, reverse=True)
     assert [row["extrapolated"] for row in found["curve"]] == sorted(
         (row["extrapolated"] for row in found["curve"]), reverse=True
     )
-    assert found["verdict"]["outcome"] == "FAIL"
-    assert (
-        found["verdict"]["probability_anywhere"]
-        >= max(row["probability_above"] for row in found["curve"]) - 1e-9
-    )
+    assert whole["verdict"]["outcome"] == "FAIL"
+    rows = [row["probability_above"] for row in found["curve"]]
+    assert whole["claim"]["probability_above"] >= max(rows) - 1e-9
     assert (tmp_path / "out" / "curve.csv").exists()
     assert run(["estimate", str(losses), *map(str, options), "--fail-on", "fail"]) == 3
 
@@ -210,9 +214,9 @@ def test_scores_that_contradict_the_answer_are_told(
         em.judgement.Outcome.INCONCLUSIVE,
         em.judgement.Outcome.PASS,
     )
-    assert "such scores are unlikely under the model" in verdict.meaning
+    assert "is their sign reversed?" in verdict.meaning
     why, doubts = (str(each.message) for each in caught)
-    assert why.startswith("INCONCLUSIVE: the posterior lies below the claim, but ")
+    assert why.startswith("INCONCLUSIVE: scores are lower for members than for non-members")
     assert doubts.startswith("INCONCLUSIVE, but: ")
     assert "is their sign reversed" in doubts
     # The right way round nothing is said.
@@ -223,7 +227,7 @@ def test_scores_that_contradict_the_answer_are_told(
     right.write(path)
     assert run(["estimate", str(path), "--delta", "1e-3"]) == 0
     assert "warning" not in capsys.readouterr().err
-    assert run(["estimate", str(path), "--delta", "0"]) == 0
+    assert run(["estimate", str(path), "--delta", "0", "--details"]) == 0
     out, err = capsys.readouterr()
     assert "Left out: gaussian, which has no epsilon at delta = 0" in err.replace("\n", " ")
     assert "one of the families laplace, response" in out.replace("\n  ", " ")
@@ -254,7 +258,7 @@ BAD = {
     "family": ("", ["--family", "cauchy"], "expected family to be one of average, gaussian"),
     "strength": ("", ["--strength", "2"], "expected 0 <= strength <= 1"),
     "strength in words": ("", ["--strength", "much"], "expected --strength free or a number"),
-    "model": ("", ["--model", "best"], "expected model to be one of profile, published"),
+    "model": ("", ["--model", "best"], "expected model to be one of curve, count"),
     "likelihood": ("", ["--likelihood", "binomial"], "--likelihood is for --model count"),
     "engine": ("", ["--engine", "mcmc"], "--engine is for --model count"),
     "statistic": ("", ["--statistic", "loss"], "--statistic is for losses"),
@@ -286,8 +290,8 @@ def test_an_audit_answers_with_the_whole_curve(
     config.write_text(AUDIT.replace('model = "count"', 'family = "gaussian"\nmixing = "none"'))
     folder = tmp_path / "out"
     found = asked(capsys, "audit", config, "--output", folder, "--claim", 1)
-    assert found["model"] == "profile"
-    assert found["published"]["epsilon"]["interval"]
+    assert found["model"] == "curve"
+    assert found["count_model"]["epsilon"]["interval"]
     assert {"posterior.nc", "count.nc", "leaks.csv", "losses.csv", "summary.json"} <= {
         path.name for path in folder.iterdir()
     }
@@ -300,10 +304,10 @@ def test_an_audit_answers_with_the_whole_curve(
     # The folder can be judged again, with both answers, and planned from.
     report = asked(capsys, "report", folder, "--claim", 100)
     assert report["verdict"]["outcome"] == "PASS"
-    assert report["published"]["epsilon"] == found["published"]["epsilon"]
-    assert run(["report", str(folder)]) == 0
-    assert "For comparison, the published model" in capsys.readouterr().out
-    # Options of the published model choose it.
+    assert report["count_model"]["epsilon"] == found["count_model"]["epsilon"]
+    assert run(["report", str(folder), "--details"]) == 0
+    assert "For comparison, the count model" in capsys.readouterr().out
+    # Options of the count model choose it.
     assert "families" not in asked(capsys, "audit", config, "--likelihood", "binomial")
     assert "families" not in asked(capsys, "audit", config, "--model", "count")
 

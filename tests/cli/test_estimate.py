@@ -42,6 +42,9 @@ def test_summary_in_a_real_process(good: Path) -> None:
     done = in_shell("estimate", str(good), "--delta", "0.01", "--claim", "1")
     assert done.returncode == 0
     assert done.stderr == ""
+    assert done.stdout.startswith("FAIL (proven): ")
+    assert len(done.stdout.splitlines()) <= 25
+    done = in_shell("estimate", str(good), "--delta", "0.01", "--claim", "1", "--details")
     for expected in ("epsilon", "attack strength", "90 % interval", "exact", "Assumed:"):
         assert expected in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
