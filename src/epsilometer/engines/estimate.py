@@ -108,7 +108,7 @@ def estimate(
         raise InputError(f"expected CountModel or CurveModel, got model={model!r}.")
     if not isinstance(counts, READS[type(model)]):
         raise InputError(
-            f"expected {' or '.join(each.__name__ for each in READS[type(model)])} for "
+            f"expected {' or '.join(kind.__name__ for kind in READS[type(model)])} for "
             f"{type(model).__name__}, got {type(counts).__name__}."
         )
     chosen: Any = default() if engine is None else engine

@@ -94,7 +94,7 @@ def _more(
     on_message: OnMessage | None,
 ) -> MoreData | None:
     """Try the largest factor first: if that does not settle it, a smaller one would not either."""
-    found: MoreData | None = None
+    more_data: MoreData | None = None
     for factor in reversed(FACTORS):
         if on_message:
             on_message(f"outlook with {factor} times as much data")
@@ -105,19 +105,19 @@ def _more(
         try:
             ahead = estimate_exact(grown, posterior.model)
         except ContradictionError:
-            return found
+            return more_data
         if not ahead.trustworthy:
-            return found
+            return more_data
         above = ahead.probability_above("epsilon", verdict.claim)
         outcome = verdict.thresholds.outcome(above)
         settled = outcome is not Outcome.INCONCLUSIVE
-        if settled or found is None:
-            found = MoreData(
+        if settled or more_data is None:
+            more_data = MoreData(
                 factor=factor if settled else None,
                 outcome=outcome,
                 probability_above=above,
-                largest_factor=found.largest_factor if found else factor,
+                largest_factor=more_data.largest_factor if more_data else factor,
             )
         if not settled:
             break
-    return found
+    return more_data

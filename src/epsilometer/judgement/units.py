@@ -135,12 +135,12 @@ SHARED_MODELS = (
 
 def assumptions(result: CurveResult) -> list[str]:
     """The assumptions of the estimate, one sentence each."""
-    found = result.model.sentences
-    own: tuple[str, ...]
+    sentences = result.model.sentences
+    replacements: tuple[str, ...]
     if result.scores.one_run:
-        own = ONE_RUN
+        replacements = ONE_RUN
     elif result.scores.models is not None:
-        own = SHARED_MODELS
+        replacements = SHARED_MODELS
     else:
-        return found
-    return [*own, *(sentence for sentence in found if sentence != INDEPENDENT_MODELS)]
+        return sentences
+    return [*replacements, *(sentence for sentence in sentences if sentence != INDEPENDENT_MODELS)]

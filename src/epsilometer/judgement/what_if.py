@@ -131,7 +131,7 @@ def _described(result: CountResult | CurveResult, grid: _Grid) -> WhatIf:
             if grid.factors[1] == FACTORS[1]
             else LIMITED.format(end=grid.factors[1] * getattr(prior, scale)),
             "perDelta": len(grid.measures) > 1,
-            "measures": [each.described() for each in grid.measures],
+            "measures": [measure.described() for measure in grid.measures],
             "maps": grid.maps,
             **_judging(result, grid.deltas),
         }
@@ -150,15 +150,15 @@ def _curve_grid(result: CurveResult) -> _Grid:
         solutions.append(posterior.with_prior(narrowest).solution)
     measure, curves = measure_of_curves(posterior, solutions)
     ends = [
-        [each.ends for each in measure.components if each.map_number == number]
+        [component.ends for component in measure.components if component.map_number == number]
         for number in range(len(curves))
     ]
-    spans = [(min(low for low, _ in each), max(high for _, high in each)) for each in ends]
+    spans = [(min(low for low, _ in pairs), max(high for _, high in pairs)) for pairs in ends]
     extra = result.question.deltas
     wanted = np.array(sorted({*DELTAS, *extra, posterior.model.delta}))
     largest = max(high for _, high in spans)
     deltas = finite_deltas(curves, largest, wanted).tolist()
-    maps = [map_of_curves(each, span, deltas) for each, span in zip(curves, spans, strict=True)]
+    maps = [map_of_curves(curve, span, deltas) for curve, span in zip(curves, spans, strict=True)]
     note = (
         f"Epsilon is read off the same curves at another delta; the prior stays at delta = "
         f"{posterior.model.delta:g}. A number in the field selects the nearest delta of the slider."
@@ -167,12 +167,12 @@ def _curve_grid(result: CurveResult) -> _Grid:
     def reaches(factor: float) -> bool:
         prior = posterior.model.epsilon
         shares = [
-            share_beyond(measure, curves, prior.rescaled(each * factor), posterior.model.delta)
-            for each in (1, 2)
+            share_beyond(measure, curves, prior.rescaled(multiple * factor), posterior.model.delta)
+            for multiple in (1, 2)
         ]
         return shares[0] <= BEYOND and shares[1] <= BEYOND_DOUBLED
 
-    widest = next((each for each in (FACTORS[1], *WIDER) if reaches(each)), 1.0)
+    widest = next((factor for factor in (FACTORS[1], *WIDER) if reaches(factor)), 1.0)
     return _Grid(deltas, [measure], maps, (FACTORS[0], widest), note)
 
 
@@ -193,18 +193,20 @@ def _count_grid(result: CountResult) -> _Grid:
             known.append((other.model.epsilon, other.epsilon))
             priors.append(other.model.epsilon)
     priors.insert(1, model.epsilon)
-    own = measure_of_densities(known)
+    own_measure = measure_of_densities(known)
     factors = FACTORS if len(priors) == 3 else (0.5, 2.0)
     offered = FEW_DELTAS if result.over_delta is None else result.question.deltas
     others = sorted({*offered} - {model.delta}) if model.likelihood.bounded else []
     measures = measures_over_deltas(posterior, priors, others) if others else []
     pairs = sorted(
-        [(model.delta, own), *zip(others, measures, strict=True)], key=lambda each: each[0]
+        [(model.delta, own_measure), *zip(others, measures, strict=True)], key=lambda pair: pair[0]
     )
     note = "Each delta has its own posterior, so the slider offers these deltas only."
     if not others:
         note = "Only the delta of this result: other deltas would take long to estimate."
-    return _Grid([delta for delta, _ in pairs], [each for _, each in pairs], [], factors, note)
+    return _Grid(
+        [delta for delta, _ in pairs], [measure for _, measure in pairs], [], factors, note
+    )
 
 
 # --- the verdict ----------------------------------------------------------------------------------
@@ -260,7 +262,7 @@ def bounds_over(
     result: Result, deltas: list[float]
 ) -> tuple[list[float] | None, list[dict[str, Any]]]:
     """The proven epsilon at each delta, and other valid bounds; never more than they are."""
-    data, own = result.proven_from, deltas.index(result.posterior.model.delta)
+    data, own_place = result.proven_from, deltas.index(result.posterior.model.delta)
     if data is None:
         return None, []
     error = result.question.error
@@ -271,7 +273,7 @@ def bounds_over(
             del start
             return valid_bounds(data, delta, error)[place].epsilon
 
-        values = falling(other, deltas, {own: bound.epsilon})
+        values = falling(other, deltas, {own_place: bound.epsilon})
         bounds.append({"label": bound.label, "values": values.tolist()})
     if result.proof is None:
         return None, bounds
@@ -285,7 +287,7 @@ def bounds_over(
             accuracy=BOUND_ACCURACY,
         )
 
-    return falling(proven, deltas, {own: result.proof.at_least}).tolist(), bounds
+    return falling(proven, deltas, {own_place: result.proof.at_least}).tolist(), bounds
 
 
 def falling(
@@ -297,22 +299,22 @@ def falling(
     that of the larger serves those between them.  ``bound`` takes a delta and the bound at a larger
     one, at which a search may start.
     """
-    found = dict(known)
+    bounds = dict(known)
     last = len(deltas) - 1
-    if last not in found:
-        found[last] = bound(deltas[last], 0.0)
-    if 0 not in found:
-        found[0] = bound(deltas[0], found[min(found)])
-    gaps = [(low, high) for low, high in zip(sorted(found)[:-1], sorted(found)[1:], strict=True)]
+    if last not in bounds:
+        bounds[last] = bound(deltas[last], 0.0)
+    if 0 not in bounds:
+        bounds[0] = bound(deltas[0], bounds[min(bounds)])
+    gaps = [(low, high) for low, high in zip(sorted(bounds)[:-1], sorted(bounds)[1:], strict=True)]
     while gaps:
         low, high = gaps.pop()
         if high <= low + 1:
             continue
-        if abs(found[low] - found[high]) <= FLAT * max(1.0, found[high]):
+        if abs(bounds[low] - bounds[high]) <= FLAT * max(1.0, bounds[high]):
             for between in range(low + 1, high):
-                found[between] = min(found[low], found[high])
+                bounds[between] = min(bounds[low], bounds[high])
             continue
         middle = (low + high) // 2
-        found[middle] = bound(deltas[middle], min(found[low], found[high]))
+        bounds[middle] = bound(deltas[middle], min(bounds[low], bounds[high]))
         gaps += [(low, middle), (middle, high)]
-    return np.array([found[place] for place in range(len(deltas))])
+    return np.array([bounds[place] for place in range(len(deltas))])

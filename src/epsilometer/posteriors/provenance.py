@@ -13,13 +13,13 @@ from importlib import metadata
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the numerical packages used."""
-    found = {"python": platform.python_version()}
+    version_of = {"python": platform.python_version()}
     for package in ("epsilometer", "numpy", "scipy", "numba"):
         try:
-            found[package] = metadata.version(package)
+            version_of[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            version_of[package] = "not installed"
+    return version_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,13 +35,13 @@ class Tabulated:
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
         wanted = np.asarray(probability, dtype=float)
-        found = np.interp(wanted, self.cumulative, self.points)
-        return np.where(wanted > self.cumulative[-1] + 1e-12, np.inf, found)
+        quantiles = np.interp(wanted, self.cumulative, self.points)
+        return np.where(wanted > self.cumulative[-1] + 1e-12, np.inf, quantiles)
 
     def probability_above(self, value: float) -> float:
         # The first point includes its own probability.
-        found = np.interp(value, self.points, self.cumulative, left=0.0)
-        return float(np.clip(1 - found, 0.0, 1.0))
+        cumulative = np.interp(value, self.points, self.cumulative, left=0.0)
+        return float(np.clip(1 - cumulative, 0.0, 1.0))
 
     @property
     def infinite(self) -> float:

@@ -30,7 +30,7 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
     place = rng.random(size) * (cumulative[-1] + solution.no_leak)
     cell = np.minimum(np.searchsorted(cumulative, place, side="right"), len(mass) - 1)
     nothing = place >= cumulative[-1]
-    own, distributions, rows = component[cell], distribution[cell], row[cell]
+    components, distributions, rows = component[cell], distribution[cell], row[cell]
     distributions[nothing] = rng.choice(
         len(solution.distributions.weights),
         size=int(nothing.sum()),
@@ -39,10 +39,10 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
     leak = np.zeros(size)
     base_leak = np.zeros((size, bases))
     shift = np.exp(solution.step * (rng.random(size) - 0.5))
-    for number in np.unique(own[~nothing]).tolist():
+    for number in np.unique(components[~nothing]).tolist():
         grid = solution.grids[solution.grid_of[number]]
-        for which in np.unique(distributions[(own == number) & ~nothing]).tolist():
-            chosen = np.flatnonzero((own == number) & (distributions == which) & ~nothing)
+        for which in np.unique(distributions[(components == number) & ~nothing]).tolist():
+            chosen = np.flatnonzero((components == number) & (distributions == which) & ~nothing)
             leak[chosen] = solution.rows_of(number)[rows[chosen]] * shift[chosen]
             if np.isinf(solution.distributions.concentrations[which]):
                 value = float(solution.distributions.means[which])
@@ -53,12 +53,12 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
             for base in range(bases):
                 running = np.cumsum(weights * grid.likelihood[grid.columns, base], axis=1)
                 at = rng.random(len(chosen)) * running[:, -1]
-                found = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
+                indices = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
                 within = np.exp(solution.step * (rng.random(len(chosen)) - 0.5))
                 # No base leaks more than the algorithm.
-                base_leak[chosen, base] = np.minimum(columns[found] * within, leak[chosen])
-    own = np.where(nothing, NOTHING, own)
-    return DrawnLeaks(own, distributions, leak, base_leak)
+                base_leak[chosen, base] = np.minimum(columns[indices] * within, leak[chosen])
+    components = np.where(nothing, NOTHING, components)
+    return DrawnLeaks(components, distributions, leak, base_leak)
 
 
 def _normal(weights: FloatArray) -> FloatArray:

@@ -59,7 +59,7 @@ def model_of_values(data: dict[str, Any]) -> CurveModel:
             continue
         value = data[part.name]
         if part.name == "families":
-            given[part.name] = tuple(_made(part.name, each) for each in value)
+            given[part.name] = tuple(_made(part.name, family) for family in value)
         else:
             given[part.name] = _made(part.name, value) if part.name in KINDS else value
     return CurveModel(**given)
@@ -161,7 +161,7 @@ def _arrivals(
     sides = []
     for name, tallies in zip(names, (zeros, ones), strict=True):
         places = reader.get(name, ndim=1)
-        sizes = [int(each.sum()) for each in tallies]
+        sizes = [int(tally.sum()) for tally in tallies]
         if len(places) != sum(sizes):
             raise InputError(f"expected an index for every model in {name}.")
         parts = np.split(places, np.cumsum(sizes)[:-1])

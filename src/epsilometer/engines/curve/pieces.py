@@ -47,7 +47,7 @@ def cuts_of(base: Blocks) -> Cuts:
     parts = [
         tuple(np.append(0, end).astype(float) for end in ends)
         + (np.zeros(len(sizes) + 1), np.append(0, np.arange(len(sizes))))
-        + tuple(np.append(0, each).astype(float) for each in (base.zeros, base.ones))
+        + tuple(np.append(0, tally).astype(float) for tally in (base.zeros, base.ones))
     ]
     tied = np.flatnonzero(sizes > 1)
     work = float(np.sum((base.zeros[tied] + 1.0) * (base.ones[tied] + 1.0)))
@@ -71,9 +71,11 @@ def cuts_of(base: Blocks) -> Cuts:
             ones,
         )
         parts.append(tuple(column[inside] for column in columns))
-    zeros, ones, weight, own, part_zeros, part_ones = map(np.concatenate, zip(*parts, strict=True))
+    zeros, ones, weight, blocks, part_zeros, part_ones = map(
+        np.concatenate, zip(*parts, strict=True)
+    )
     weight = weight + _log_choose(total, zeros + ones)
-    return Cuts(zeros, ones, weight, own.astype(np.int64), part_zeros, part_ones)
+    return Cuts(zeros, ones, weight, blocks.astype(np.int64), part_zeros, part_ones)
 
 
 def _splits(count: int, coarse: bool) -> tuple[FloatArray, FloatArray]:
@@ -97,21 +99,23 @@ def log_likelihood_ratios(
 ) -> FloatArray:
     """Log Lambda of each base at each leak, relative to labels in random order: (bases, leaks)."""
     masses = [family.masses(leak) for leak in leaks.tolist()]
-    without = np.array([each[0] for each in masses])
-    with_point = (1 - rate) * without + rate * np.array([each[1] for each in masses])
+    without = np.array([mass[0] for mass in masses])
+    with_point = (1 - rate) * without + rate * np.array([mass[1] for mass in masses])
     with np.errstate(divide="ignore"):
         logs = np.log(without), np.log(with_point)
-    found = np.empty((len(bases), len(leaks)))
+    log_ratios = np.empty((len(bases), len(leaks)))
     several = without.shape[1] > 2
     plain: dict[int, list[int]] = {}
     for row, base in enumerate(bases):
         if several:
             cuts = cuts_of(base)
-            found[row] = [_several_pieces(base, cuts, *pair) for pair in zip(*logs, strict=True)]
+            log_ratios[row] = [
+                _several_pieces(base, cuts, *pair) for pair in zip(*logs, strict=True)
+            ]
         elif int((base.zeros + base.ones).max()) > 1:
             cuts = cuts_of(base)
             columns = (cuts.zeros[None], cuts.ones[None], cuts.log_weight)
-            found[row] = _two_pieces(*columns, *logs)[0]
+            log_ratios[row] = _two_pieces(*columns, *logs)[0]
         else:
             plain.setdefault(len(base.zeros), []).append(row)
     for size, rows in plain.items():
@@ -124,8 +128,8 @@ def log_likelihood_ratios(
                 np.cumsum([np.append(0, getattr(bases[row], name)) for row in some], axis=1)
                 for name in ("zeros", "ones")
             )
-            found[some] = _two_pieces(zeros, ones, weight, *logs)
-    return found
+            log_ratios[some] = _two_pieces(zeros, ones, weight, *logs)
+    return log_ratios
 
 
 def _times(count: FloatArray, log_mass: float) -> FloatArray:
@@ -162,7 +166,7 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
         )
     n0, n1 = float(base.zeros.sum()), float(base.ones.sum())
     size = cuts.zeros + cuts.ones
-    own = _log_parts(cuts.part_zeros, cuts.part_ones)
+    head = _log_parts(cuts.part_zeros, cuts.part_ones)
     left_zeros = base.zeros[cuts.block] - cuts.part_zeros
     left_ones = base.ones[cuts.block] - cuts.part_ones
     rest = _log_parts(left_zeros, left_ones)
@@ -176,10 +180,10 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
     part = np.where(
         same,
         _log_parts(np.maximum(dz, 0), np.maximum(do, 0)),
-        rest[:, None] + own[None, :],
+        rest[:, None] + head[None, :],
     )
     between = np.where(possible, part - gammaln(np.maximum(dz + do, 0) + 1), -np.inf)
-    first = own - gammaln(size + 1)
+    first = head - gammaln(size + 1)
     logs = first + _times(cuts.zeros, log_zero[0]) + _times(cuts.ones, log_one[0]) - whole
     for piece in range(1, len(log_zero) - 1):
         step = between + _times(dz, log_zero[piece]) + _times(do, log_one[piece])

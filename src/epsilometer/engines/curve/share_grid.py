@@ -56,11 +56,11 @@ def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
     weight = width * w / 2 * np.sin(at) / 2
     points = theta[first[:, None] + np.arange(STENCIL)]
     rule = np.repeat(weight[:, None, :], STENCIL, axis=1)
-    for own in range(STENCIL):
+    for point in range(STENCIL):
         for other in range(STENCIL):
-            if other != own:
-                gap = (points[:, own] - points[:, other])[:, None]
-                rule[:, own] *= (at - points[:, other][:, None]) / gap
+            if other != point:
+                gap = (points[:, point] - points[:, other])[:, None]
+                rule[:, point] *= (at - points[:, other][:, None]) / gap
     inside = np.column_stack([np.sin(at / 2) ** 2, share[:-1]])
     return ShareGrid(theta, share, first, inside / share[1:, None], rule)
 

@@ -24,9 +24,9 @@ def cell_means(mean: float, concentration: float, step: float, count: int) -> Fl
     a, b = mean * concentration, (1 - mean) * concentration
     x, w = np.polynomial.legendre.leggauss(3)
     at = -step * (np.arange(count)[:, None] + (1 - x) / 2)
-    found: FloatArray = betainc(a, b, np.exp(at)) @ (w / 2)
-    found.flags.writeable = False
-    return found
+    means: FloatArray = betainc(a, b, np.exp(at)) @ (w / 2)
+    means.flags.writeable = False
+    return means
 
 
 def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray:
@@ -41,10 +41,10 @@ def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray
     # Row k starts at its own offset: the rows are windows of one long row.
     first, last = count - rows.stop + columns.start, count - rows.start + columns.start
     padded = np.append(weights, np.zeros(max(0, last + width - 1 - len(weights))))
-    found = np.array(sliding_window_view(padded, width)[first:last][::-1])
+    windows = np.array(sliding_window_view(padded, width)[first:last][::-1])
     if columns.stop == count:
-        found[:, -1] = before[count - 1 - np.arange(rows.start, rows.stop)]
-    return found
+        windows[:, -1] = before[count - 1 - np.arange(rows.start, rows.stop)]
+    return windows
 
 
 @numba.njit(nogil=True, cache=True)
@@ -54,7 +54,7 @@ def log_products(average: FloatArray, bases: int) -> FloatArray:
     Logarithms are taken only occasionally, before a product underflows.
     """
     rows, strands = average.shape[0], average.shape[1] // bases
-    found = np.zeros((rows, strands))
+    logs = np.zeros((rows, strands))
     for row in range(rows):
         for strand in range(strands):
             product, total = 1.0, 0.0
@@ -67,5 +67,5 @@ def log_products(average: FloatArray, bases: int) -> FloatArray:
                     total += math.log(value) if value > 0 else -math.inf
                 else:
                     product *= value
-            found[row, strand] = total + math.log(product)
-    return found
+            logs[row, strand] = total + math.log(product)
+    return logs

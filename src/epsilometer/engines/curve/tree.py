@@ -33,16 +33,16 @@ MODEL_NUMBERS = ("model_h0", "model_h1")
 
 def model_values(model: CurveModel) -> dict[str, Any]:
     """The model as plain values; objects include the names of their classes."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in fields(model):
         value = getattr(model, part.name)
         if part.name == "reads_low" and not value:
             continue  # omitted, so that such files are the same as before
         if part.name == "families":
-            found[part.name] = [_described(each) for each in value]
+            values[part.name] = [_described(family) for family in value]
         else:
-            found[part.name] = _described(value) if part.name in CHOICES else value
-    return found
+            values[part.name] = _described(value) if part.name in CHOICES else value
+    return values
 
 
 def _described(choice: Any) -> dict[str, object]:
@@ -92,7 +92,9 @@ def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
     for number, table in enumerate(posterior.tables):
         grid[f"leaks_{number}"] = ((f"leak_{number}",), table.leaks)
         grid[f"logs_{number}"] = (("base", f"leak_{number}"), table.logs)
-    tables = [{"family": _described(each.family), "rate": each.rate} for each in posterior.tables]
+    tables = [
+        {"family": _described(table.family), "rate": table.rate} for table in posterior.tables
+    ]
     texts = {
         "model": json.dumps(model_values(posterior.model)),
         "provenance": posterior.provenance.to_json(),

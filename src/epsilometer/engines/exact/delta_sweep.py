@@ -89,8 +89,8 @@ def sweep(
             ]
             anchors.solve(middle, certain=False)
             probe = _Probe.of(anchors.densities[middle])
-            found = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
-            errors = np.maximum(errors, np.nan_to_num(found, nan=np.inf))
+            distances = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
+            errors = np.maximum(errors, np.nan_to_num(distances, nan=np.inf))
         held_out[low + 1 : high] = errors.min()
         chosen[low + 1 : high] = [INTERPOLATIONS[int(np.argmin(errors))]] * (high - low - 1)
         if errors.min() > SHARE * tolerance:
@@ -197,11 +197,11 @@ class _Solver:
     def _solve_at(self, delta: float, number: int, near: float | None) -> PanelDensity:
         """Solve at one refinement; panels of another delta are discarded if they are inadequate."""
         model = replace(self._model, delta=delta)
-        own = self._panels.get((delta, number - 1))
-        other = None if near is None or own is not None else self._panels.get((near, number))
+        own_panels = self._panels.get((delta, number - 1))
+        other = None if near is None or own_panels is not None else self._panels.get((near, number))
         planar = self._surfaces[0].planar
         resolution = Resolution.number(number, planar=planar)
-        if own is None:
+        if own_panels is None:
             # This delta's own panels have not been determined: refine as in the first step.
             first = Resolution.number(0, planar=planar)
             resolution = replace(resolution, rounds=first.rounds, tolerance=first.tolerance)
@@ -211,7 +211,7 @@ class _Solver:
             density = self._integrated(number, model, once, other)
             if not self._cut_off(density) and remainder(density) <= resolution.tolerance:
                 return density
-        return self._integrated(number, model, resolution, own)
+        return self._integrated(number, model, resolution, own_panels)
 
     def _integrated(
         self, number: int, model: CountModel, resolution: Resolution, start: Panels | None

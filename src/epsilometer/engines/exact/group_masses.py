@@ -135,7 +135,7 @@ class Density:
         spreads, thetas, points = self.sums.shape
         start, end = (grid.beta[:, k, None, None] for k in (0, -1))
         full = beta >= end
-        found = np.where(full, self.sums[:, None, :, -1], 0.0)
+        integral = np.where(full, self.sums[:, None, :, -1], 0.0)
         between = (beta > start) & ~full
         inside = np.flatnonzero(between)
         spread = np.repeat(np.arange(spreads), np.count_nonzero(between, axis=(1, 2)))
@@ -151,8 +151,8 @@ class Density:
         rise, next_slope = self.sums.take(cell) - low, self.slopes.take(cell)
         # u [s + u ((3 - 2 u) r - (2 - u) s - (1 - u) s')], from value, rise and both slopes.
         bend = (3 - 2 * x) * rise - (2 - x) * slope - (1 - x) * next_slope
-        found.put(inside, low + x * (slope + x * bend))
-        return found
+        integral.put(inside, low + x * (slope + x * bend))
+        return integral
 
 
 class ScatteredGroup:
@@ -268,7 +268,7 @@ class _Members:
         self._sides, self._times = sides, times
         self._log_largest = sides[0].log_largest + sides[1].log_largest
         self._means = [
-            [_kernel(scatter, *each, spread) for each in zip(pair, averages, strict=True)]
+            [_kernel(scatter, *side, spread) for side in zip(pair, averages, strict=True)]
             for pair in zip(sides[0].edges, sides[1].edges, strict=True)
         ]
         # Cells that cover all averages and the scatter around them, for the area of the region.
@@ -283,7 +283,7 @@ class _Members:
             for points in averages
         ]
         self._area_means = [
-            _kernel(scatter, *each, spread) for each in zip(self._area_edges, averages, strict=True)
+            _kernel(scatter, *side, spread) for side in zip(self._area_edges, averages, strict=True)
         ]
 
     def log_likelihood(self, epsilon: float, delta: float) -> FloatArray:

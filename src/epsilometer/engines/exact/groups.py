@@ -126,8 +126,8 @@ class GroupSurface:
         """The same groups at a finer resolution, with the spread refined where it has probability."""
         prior = self.model.dependence.spread
         assert prior is not None
-        found = solution.nuisance_probability()
-        grid = refined(self.nuisance, prior, found, _nodes(refinement))
+        probability = solution.nuisance_probability()
+        grid = refined(self.nuisance, prior, probability, _nodes(refinement))
         return self.of(
             self.counts, self.model, deltas=self.deltas, refinement=refinement, grid=grid
         )
@@ -159,12 +159,12 @@ class GroupSurface:
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each group separately: its rows of the counts, and its log likelihood (point, spread)."""
         strength = np.minimum(strength, STRONGEST)
-        found = self._by_group(epsilon, strength, delta)
-        yield from zip(_several(self.counts), found, strict=True)
+        group_logs = self._by_group(epsilon, strength, delta)
+        yield from zip(_several(self.counts), group_logs, strict=True)
         if self.alone is not None:
             single = _single(self.counts)
             for rows, logs in self.alone.each(epsilon, strength, delta):
-                yield single[rows], np.broadcast_to(logs, found.shape[1:])
+                yield single[rows], np.broadcast_to(logs, group_logs.shape[1:])
 
     def without(self, row: int) -> GroupSurface:
         """The same groups without that of a row; recomputed, as groups share no tables."""
@@ -178,7 +178,7 @@ class GroupSurface:
 
     def _by_group(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
         """Log likelihood (group, point, spread) of each group with more than one member."""
-        found = np.empty((len(self.groups), len(epsilon), len(self.nuisance)))
+        logs = np.empty((len(self.groups), len(epsilon), len(self.nuisance)))
 
         def fill(value: float) -> None:
             mine = np.flatnonzero(epsilon == value)
@@ -187,7 +187,7 @@ class GroupSurface:
             if key not in self.known:
                 self.known[key] = [group.density(value, delta) for group in self.groups]
             for number, density in enumerate(self.known[key]):
-                found[number, mine] = density.log_ring(value, delta, strength[mine]) - area
+                logs[number, mine] = density.log_ring(value, delta, strength[mine]) - area
 
         list(thread_pool().map(fill, np.unique(epsilon).tolist()))
-        return found
+        return logs

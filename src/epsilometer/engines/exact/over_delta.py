@@ -126,8 +126,8 @@ class DeltaCurve(Plotted, view="curves.OVER_DELTA"):
     def quantile(self, probability: ArrayLike) -> FloatArray:
         """Quantiles of epsilon: the shape of ``probability`` plus a last axis of deltas."""
         target = check_probability(probability)
-        found = [point.density.quantile(target) for point in self.points]
-        return np.stack(found, axis=-1)
+        quantiles = [point.density.quantile(target) for point in self.points]
+        return np.stack(quantiles, axis=-1)
 
     @property
     def median(self) -> FloatArray:
@@ -163,12 +163,12 @@ class DeltaCurve(Plotted, view="curves.OVER_DELTA"):
         Only rises beyond the tolerance count.  The true epsilon cannot rise; :data:`WHY_IT_RISES`
         explains why its estimate may.
         """
-        found = []
+        rises = []
         for probability, values in zip(WATCHED, self.quantile(WATCHED), strict=True):
             lowest = _lowest_before(values)
             farthest = int(np.argmax(values - values[lowest]))
             if self._risen(values)[farthest]:
-                found.append(
+                rises.append(
                     Rise(
                         probability=probability,
                         lowest_at=self.points[lowest[farthest]].delta,
@@ -177,7 +177,7 @@ class DeltaCurve(Plotted, view="curves.OVER_DELTA"):
                         highest=float(values[farthest]),
                     )
                 )
-        return tuple(found)
+        return tuple(rises)
 
     @property
     def rising(self) -> BoolArray:
@@ -267,20 +267,20 @@ def estimate_curve(
     settings = engine or ExactSettings()
     model.likelihood.check(counts)
     started = time.perf_counter()
-    found = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
+    delta_sweep = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
     return DeltaCurve(
         counts=counts,
         model=model,
-        points=found.points,
-        tolerance=found.tolerance,
+        points=delta_sweep.points,
+        tolerance=delta_sweep.tolerance,
         provenance=Provenance(
             engine="exact",
             settings={
-                "tolerance": found.tolerance,
+                "tolerance": delta_sweep.tolerance,
                 "most_levels": settings.most_levels,
-                "levels": found.refinements,
+                "levels": delta_sweep.refinements,
                 "method": "shared tables",
-                "deltas_solved": sum(point.solved for point in found.points),
+                "deltas_solved": sum(point.solved for point in delta_sweep.points),
             },
             seconds=time.perf_counter() - started,
         ),

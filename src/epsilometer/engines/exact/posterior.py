@@ -146,8 +146,8 @@ def _strength_density(
     """The marginal of the strength: rows interpolated to common strengths and summed."""
     order = np.argsort(cells.strength)
     cumulative = np.cumsum(cells.mass[order])
-    found = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
-    breaks = _spread(np.concatenate([[0.0], found, [1.0]]))
+    quantiles = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
+    breaks = _spread(np.concatenate([[0.0], quantiles, [1.0]]))
     weights = np.exp(solution.rows.quadrature.log_weights)
     share = (masses * weights).sum(axis=(1, 2))
     # Rows in the far tails of epsilon contribute nothing visible.

@@ -81,13 +81,13 @@ def strength_panels(
         barycentric[which] = reference.barycentric
         power = np.log(np.where(span > 0, span, 1.0)) * (1 + left + right)
         inner = np.clip(nodes[which], 1e-300, 1 - 1e-16)
-        own = np.log(reference.weights) + power + prior.log_density(inner)
+        log_weights = np.log(reference.weights) + power + prior.log_density(inner)
         # Factors absorbed by a rule are not evaluated again.
         if left != 0:
-            own -= left * np.log(inner)
+            log_weights -= left * np.log(inner)
         if right != 0:
-            own -= right * np.log1p(-inner)
-        logs[which] = own
+            log_weights -= right * np.log1p(-inner)
+        logs[which] = log_weights
     live = (np.arange(used.max()) < used[:, None])[:, :, None]
     return StrengthPanels(
         breaks=padded,

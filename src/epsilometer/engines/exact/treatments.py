@@ -160,7 +160,7 @@ def _correlated_binomial_kernel(
         "within": grid.tau[:, None],
     }
     return CorrelatedBinomialKernel(
-        **{name: np.broadcast_to(each, shape).ravel() for name, each in columns.items()}
+        **{name: np.broadcast_to(column, shape).ravel() for name, column in columns.items()}
     )
 
 

@@ -96,13 +96,13 @@ def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
         chains = np.stack([draws[0, :half], draws[0, -half:]])
     axes = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(all="ignore"):
-        found = {
+        diagnostics = {
             "r_hat": array_stats.rhat(chains, method="rank", **axes),
             "bulk_effective_size": array_stats.ess(draws, method="bulk", **axes),
             "tail_effective_size": array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **axes),
             "mean_standard_error": array_stats.mcse(draws, method="mean", **axes),
         }
-    finite = {name: float(value) for name, value in found.items() if math.isfinite(value)}
+    finite = {name: float(value) for name, value in diagnostics.items() if math.isfinite(value)}
     return replace(NEVER_MOVED, **finite)
 
 

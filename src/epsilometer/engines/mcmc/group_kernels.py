@@ -87,12 +87,12 @@ def kept_of(
     problem: CompiledModel, averages: FloatArray, epsilon: float, spread: float
 ) -> FloatArray:
     """Log Z of each group; 0 for groups of one, which do not scatter."""
-    found = np.zeros(len(averages))
+    kept = np.zeros(len(averages))
     for g in range(len(averages)):
         if problem.sizes[g] > 1:
             a, b = averages[g, 0], averages[g, 1]
-            found[g] = log_kept(problem.scatter, a, b, epsilon, problem.delta, spread)
-    return found
+            kept[g] = log_kept(problem.scatter, a, b, epsilon, problem.delta, spread)
+    return kept
 
 
 @spliced
