@@ -96,14 +96,14 @@ def _title(*, shown: bool, claimed: bool) -> str:
 
 def _rows(result: Result, units: Units | None) -> list[_Row]:
     """The intervals, the one for epsilon itself last."""
-    found = []
+    rows = []
     names = [("epsilon", "estimated", "blue")]
     if units is not None:
         names.insert(0, ("shown", units.shown, "green"))
     for parameter, name, colour in names:
         low, high = result.posterior.credible_interval(parameter, result.level)
-        found.append(_Row(name, colour, low, result.posterior.median(parameter), high))
-    return found
+        rows.append(_Row(name, colour, low, result.posterior.median(parameter), high))
+    return rows
 
 
 def _proven(bound: float, end: float) -> list[Mark]:
@@ -121,13 +121,13 @@ def _proven(bound: float, end: float) -> list[Mark]:
 
 
 def _intervals(rows: list[_Row], level: float) -> list[Mark]:
-    found: list[Mark] = []
+    marks: list[Mark] = []
     for place, (name, colour, low, median, high) in enumerate(rows, start=1):
-        found += [
+        marks += [
             style.interval_row(place, median, (low, high), level, colour, name),
             Note(estimate_text(median, low, high), place, median),
         ]
-    return found
+    return marks
 
 
 def _density(result: Result, row: _Row, base: int, end: float) -> list[Mark]:

@@ -80,10 +80,10 @@ def roc_chart(result: CurveResult) -> Chart:
     """The ROC curve of each base with the posterior band of the true curve, worst base first."""
     bases = rows_of_bases(result)
     drawn = bases[:MOST_ROCS]
-    finest = 0.5 / int(result.scores.trials_h0[[each.number for each in drawn]].max())
+    finest = 0.5 / int(result.scores.trials_h0[[row.number for row in drawn]].max())
     rates = np.geomspace(finest, 1.0, RATES)
     limit = 1 - result.posterior.trade_off(rates, [0.5])[0]
-    plots = [_roc_plot(result, each, rates, limit) for each in drawn]
+    plots = [_roc_plot(result, row, rates, limit) for row in drawn]
     columns, base = min(3, len(plots)), units_of(result.scores).base
     return Chart(
         name="roc",
@@ -170,7 +170,7 @@ def leaks_chart(result: CurveResult) -> Chart:
             style.interval_row(row, posterior.median(name), interval, level, colour, label)
         )
         ends.append(interval[1])
-    low, median, high = np.array([(each.low, each.median, each.high) for each in drawn]).T
+    low, median, high = np.array([(base.low, base.median, base.high) for base in drawn]).T
     marks += [
         ReferenceLine(y=1.5),
         Points(
@@ -180,11 +180,11 @@ def leaks_chart(result: CurveResult) -> Chart:
             x_ends=(low, high),
             bar=1.6,
             size=5,
-            rows=[each.said for each in drawn],
+            rows=[base.said for base in drawn],
             hover=HOVER,
         ),
     ]
-    names = [ALGORITHM, worst, *(style.shortened(each.name, LONGEST_TICK) for each in drawn)]
+    names = [ALGORITHM, worst, *(style.shortened(base.name, LONGEST_TICK) for base in drawn)]
     caption = (
         f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. Blue: the "
         "algorithm, including what the attacks may have missed. Green: the worst "
@@ -285,9 +285,9 @@ def _predicted(
         (odd, "purple", "observed, does not fit"),
     ):
         if which.any():
-            rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, own in zip(
+            rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, drawn in zip(
                 said or [[""] * 4] * len(x), low.tolist(), high.tolist(), which.tolist(), strict=True
-            ) if own]  # fmt: skip
+            ) if drawn]  # fmt: skip
             hover = f"{HOVER}\nobserved {{y:.3f}}, predicted {{4}}"
             marks.append(
                 Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),

@@ -84,9 +84,9 @@ def _tightness(axes: Axes, rows: Sequence[BoundRow], names: list[str]) -> None:
 
 def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
     """Measured minus stated coverage, with where chance leaves 99 % of such measurements."""
-    own = [row for row in models if row.parameter == "epsilon"]
+    epsilon_rows = [row for row in models if row.parameter == "epsilon"]
     labels = []
-    for place, row in enumerate(own):
+    for place, row in enumerate(epsilon_rows):
         for offset, level in zip((-0.27, -0.09, 0.09, 0.27), LEVELS, strict=True):
             covered = getattr(row, f"covered_{level}") / row.runs
             low, high = (binom.ppf(p, row.runs, level / 100) / row.runs for p in (0.005, 0.995))
@@ -97,7 +97,7 @@ def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
         labels.append(f"{row.likelihood}\nn = {row.bases}, {row.runs:,} runs")
     for level in LEVELS:
         axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":")
-    axes.set_xticks(np.arange(len(own)), labels, fontsize=8.5)
+    axes.set_xticks(np.arange(len(epsilon_rows)), labels, fontsize=8.5)
     axes.set_yticks(LEVELS)
     axes.set(
         ylabel="cover epsilon, %",
@@ -169,11 +169,11 @@ def _label_curve(axes: Sequence[Axes], names: list[str], significance: float) ->
         title="Where intervals lie",
         xlim=(0, None),
     )
-    for each in axes[1:]:
-        each.tick_params(labelleft=False)
-    for each in axes:
-        each.grid(axis="y", alpha=0.2)
-        style.tidy(each)
+    for panel in axes[1:]:
+        panel.tick_params(labelleft=False)
+    for panel in axes:
+        panel.grid(axis="y", alpha=0.2)
+        style.tidy(panel)
 
 
 def _setting_name(row: CurveRow) -> str:

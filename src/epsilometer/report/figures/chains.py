@@ -78,8 +78,8 @@ def effective_size_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     """Effective draws after each part of the chains."""
     lengths = np.unique(np.linspace(0, draws.shape[1], STAGES + 1).round().astype(int)[1:])
     figures = [diagnose_parameter(draws[:, :length]) for length in lengths]
-    bulk = [each.bulk_effective_size for each in figures]
-    tail = [each.tail_effective_size for each in figures]
+    bulk = [figure.bulk_effective_size for figure in figures]
+    tail = [figure.tail_effective_size for figure in figures]
     x, hover = lengths * len(draws), "{y:,.0f} of {x:,} draws"
     return [
         Line(x, bulk, "blue", "bulk", marker="circle", hover=f"bulk: {hover}"),

@@ -67,16 +67,16 @@ def prior_chart(
     posterior: CountPosterior, others: Sequence[AlternativePrior], *, level: float
 ) -> Chart:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
-    own = PriorVersion(1.0, posterior.model.epsilon, 1.0, posterior.marginal("epsilon"))
+    reported = PriorVersion(1.0, posterior.model.epsilon, 1.0, posterior.marginal("epsilon"))
     rest = [PriorVersion(other.factor, other.model.epsilon, 1.0, other.epsilon) for other in others]
-    return priors_chart([own, *rest], level=level)
+    return priors_chart([reported, *rest], level=level)
 
 
 def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     """The same for given versions; the one with factor 1 is the one reported."""
     versions = sorted(found, key=lambda version: version.factor)
     names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k, *_ in versions]
-    reach = np.array([each.epsilon.quantile(np.array([0.002, 0.985])) for each in versions])
+    reach = np.array([version.epsilon.quantile(np.array([0.002, 0.985])) for version in versions])
     # All probability may be at 0.
     low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
     room = 0.08 * (high - low) or 1e-9
@@ -101,12 +101,12 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     across = Axis(f"epsilon: median and {percent(level)} interval", ends)
     texts = [pair_text(*interval) for interval in intervals]
     said = {factor: text for (factor, *_), text in zip(versions, texts, strict=True)}
-    own = said.pop(1.0)
+    reported = said.pop(1.0)
     moved = " and ".join(f"{text} with the scale x {factor:g}" for factor, text in said.items())
     return Chart(
         name="prior",
         title="Sensitivity to the prior",
-        caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {own}; "
+        caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {reported}; "
         f"it would be {moved}. The more the interval moves with the prior, the less the data "
         "determine it.",
         plots=[
@@ -181,19 +181,25 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
     marks: list[Mark] = []
     names: list[str] = []
     ends: list[float] = []
-    for each in comparison.assumptions:
-        if each.posterior is None:
+    for assumption in comparison.assumptions:
+        if assumption.posterior is None:
             continue
-        factor, row = each.log_bayes_factor, len(names)
-        evidence = each.interpretation if factor is None or each.own else f"log BF {factor:+.1f}"
-        colour = "orange" if each.own else "grey" if factor is None else "blue"
-        median = each.posterior.median("epsilon")
-        interval = each.posterior.credible_interval("epsilon", level)
+        factor, row = assumption.log_bayes_factor, len(names)
+        evidence = (
+            assumption.interpretation
+            if factor is None or assumption.own
+            else f"log BF {factor:+.1f}"
+        )
+        colour = "orange" if assumption.own else "grey" if factor is None else "blue"
+        median = assumption.posterior.median("epsilon")
+        interval = assumption.posterior.credible_interval("epsilon", level)
         marks += [
-            style.interval_row(row, median, interval, level, colour, each.label, extra=evidence),
+            style.interval_row(
+                row, median, interval, level, colour, assumption.label, extra=evidence
+            ),
             Note(evidence, row),
         ]
-        names.append(each.label)
+        names.append(assumption.label)
         ends.append(interval[1])
     plot = Plot(
         Axis(f"epsilon: median and {percent(level)} interval", (0, 1.05 * max(ends))),

@@ -62,12 +62,12 @@ def prior_chart(result: CurveResult) -> Chart | None:
         return None
     posterior, prior = result.posterior, result.model.epsilon
     leaks = 1 - float(result.model.no_leak or 0.0)
-    own = checks.PriorVersion(1.0, prior, leaks, posterior.marginal("epsilon"))
+    reported = checks.PriorVersion(1.0, prior, leaks, posterior.marginal("epsilon"))
     others = [
         checks.PriorVersion(other.factor, prior.rescaled(other.factor), leaks, other.epsilon)
         for other in result.other_priors
     ]
-    chart = checks.priors_chart([own, *others], level=result.level)
+    chart = checks.priors_chart([reported, *others], level=result.level)
     nothing = posterior.solution.no_leak
     if nothing < WORTH_A_WORD:
         return chart

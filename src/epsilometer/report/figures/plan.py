@@ -86,7 +86,7 @@ def _limits(plan: AuditPlan) -> tuple[list[Mark], list[Mark]]:
         )
     if plan.width_goal is not None:
         # Words at the end where curves of large audits have left it.
-        wanted, most = plan.width_goal.at_most, max(_place(plan, each) for each in plan.designs)
+        wanted, most = plan.width_goal.at_most, max(_place(plan, design) for design in plan.designs)
         widths += [
             ReferenceLine(y=wanted, dash="dash", width=1),
             Note(f"wanted: {wanted:g}", wanted, most),

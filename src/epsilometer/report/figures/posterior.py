@@ -207,7 +207,7 @@ def _spread(values: FloatArray) -> float:
 def joint_chart(posterior: CountPosterior) -> Chart:
     """Highest-density regions of epsilon and the strength together; both must be estimated."""
     *edges, density = joint_density(posterior)
-    x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)
+    x, y = (0.5 * (axis_edges[1:] + axis_edges[:-1]) for axis_edges in edges)
     hover = "epsilon {x:.3f}, strength {y:.3f}\nreached by the smallest region holding {z:.0%}"
     held = _held(density)
     regions = Regions(x, y, density, held, LEVELS, hover)

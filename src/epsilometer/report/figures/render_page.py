@@ -38,7 +38,7 @@ REQUIRED = {"x", "y", "low", "high", "colour"}
 
 def panel(plot: marks.Plot) -> Panel:
     """One plot for the page."""
-    found: Panel = {
+    page_panel: Panel = {
         "x": _described(plot.x),
         "y": _described(plot.y),
         "marks": [{"kind": KINDS[type(mark)]} | _described(mark) for mark in plot.marks],
@@ -46,15 +46,15 @@ def panel(plot: marks.Plot) -> Panel:
         "square": plot.square,
     }
     if plot.title is not None:
-        found["title"] = plot.title
+        page_panel["title"] = plot.title
     if plot.page_height is not None:
-        found["height"] = plot.page_height
-    return found
+        page_panel["height"] = plot.page_height
+    return page_panel
 
 
 def _described(item: marks.Mark | marks.Axis) -> dict[str, Any]:
     """The fields of a mark or an axis, except those at their defaults."""
-    found = {}
+    entries = {}
     for field in fields(item):
         value = getattr(item, field.name)
         default = not isinstance(value, np.ndarray) and value == field.default
@@ -62,8 +62,8 @@ def _described(item: marks.Mark | marks.Axis) -> dict[str, Any]:
             continue
         if isinstance(item, marks.Regions) and field.name == "z":
             continue  # its shades follow from ``held``
-        found[field.name] = _value(field.name, value)
-    return found
+        entries[field.name] = _value(field.name, value)
+    return entries
 
 
 def _value(name: str, value: Any) -> Any:
@@ -74,7 +74,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _names(values: Sequence[str]) -> list[str]:
-    return [style.page_name(each) for each in values]
+    return [style.page_name(name) for name in values]
 
 
 def _rows(values: Sequence[Any]) -> list[Any]:
@@ -109,8 +109,8 @@ def _rounded(value: float, decimals: int) -> float | None:
     if not math.isfinite(value):
         return None
     # The finer of the two: significant digits, or a share of the range.
-    own = DIGITS - 1 - math.floor(math.log10(abs(value))) if value else 0
-    return _short(round(value, max(own, decimals)))
+    own_decimals = DIGITS - 1 - math.floor(math.log10(abs(value))) if value else 0
+    return _short(round(value, max(own_decimals, decimals)))
 
 
 def _shades(values: ArrayLike) -> list[list[float | None]]:

@@ -42,7 +42,9 @@ def draw(sheet: marks.Sheet) -> Figure:
     figure.suptitle(sheet.title + sheet.subtitle)
     _add_legends(figure, sheet, drawn)
     if sheet.bar:
-        heat = next(each for each in grid[0].collections if isinstance(each, QuadMesh))
+        heat = next(
+            collection for collection in grid[0].collections if isinstance(collection, QuadMesh)
+        )
         label = next(mark.label for mark in sheet.plots[0].marks if isinstance(mark, marks.HeatMap))
         figure.colorbar(heat, ax=[axes for axes, _ in drawn], shrink=0.85, pad=0.02, label=label)
     return figure

@@ -112,4 +112,4 @@ _MARKUP = re.compile(r"[^\w\s.,;()=%]|_|(?<!\d)\.(?=\w)|\.(?=[^\W\d])")
 def _inline(text: str) -> str:
     """Text on one line that Markdown shows as it is."""
     spelt = _files.printable(" ".join(text.split()))
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", spelt)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", spelt)

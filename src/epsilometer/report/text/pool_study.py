@@ -33,12 +33,12 @@ def pool_text(
     ]
     for method in dict.fromkeys(row.method for row in bounds):
         worst = []
-        for own in (
+        for rows in (
             [r for r in bounds if r.method == method],
             [r for r in bounds if r.method == method and r.independent == "no"],
         ):
-            bad = any(not row.within_level(significance) for row in own)
-            share = max((100 * row.above / row.runs for row in own), default=0.0)
+            bad = any(not row.within_level(significance) for row in rows)
+            share = max((100 * row.above / row.runs for row in rows), default=0.0)
             worst.append(f"{share:.1f}{' !' if bad else '  '}")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
     blamed = [row for row in bounds if not row.control and not row.within_level(significance)]
