@@ -272,7 +272,7 @@ class CorrelatedCells(CorrelatedCounts):
             1 + (n1 - 1) * tau,
             correlation,
         )
-        columns = np.stack([np.ravel(each) for each in arguments])
+        columns = np.stack([np.ravel(argument) for argument in arguments])
         return np.asarray(log_cells(columns).reshape(arguments[0].shape))
 
 

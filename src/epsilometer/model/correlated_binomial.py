@@ -94,25 +94,25 @@ class KupperHaseman(WithinCorrelation):
     ) -> tuple[IntArray, IntArray]:
         """Draw X and Y by inverting their distribution functions."""
         tau = np.broadcast_to(np.asarray(nuisance["within_correlation"], dtype=float), alpha.shape)
-        found = []
+        errors = []
         for rate, trials in ((alpha, counts.trials_h0), (beta, counts.trials_h1)):
             drawn = np.empty(rate.shape, dtype=np.int64)
             for base, n in enumerate(trials.tolist()):
-                own, correlation = rate[..., base].ravel(), tau[..., base].ravel()
-                uniform, values = rng.random(len(own)), np.empty(len(own), dtype=np.int64)
+                rates, correlation = rate[..., base].ravel(), tau[..., base].ravel()
+                uniform, values = rng.random(len(rates)), np.empty(len(rates), dtype=np.int64)
                 size = max(1, DRAWN_AT_ONCE // (n + 1))
-                for start in range(0, len(own), size):
+                for start in range(0, len(rates), size):
                     part = slice(start, start + size)
                     chance = np.exp(
                         log_correlated_binomial(
-                            np.arange(n + 1), n, own[part, None], correlation[part, None]
+                            np.arange(n + 1), n, rates[part, None], correlation[part, None]
                         )
                     )
                     below = np.cumsum(chance, axis=1)
                     values[part] = (below < uniform[part, None] * below[:, -1:]).sum(axis=1)
                 drawn[..., base] = values.reshape(rate.shape[:-1])
-            found.append(drawn)
-        return found[0], found[1]
+            errors.append(drawn)
+        return errors[0], errors[1]
 
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
         """Moments for a base of average size."""

@@ -98,7 +98,9 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         measured: MeasuredBy | None = None,
     ) -> None:
         numbers = (false_positives, trials_h0, false_negatives, trials_h1)
-        given = {name: _integers(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
+        given = {
+            name: _integers(name, entries) for name, entries in zip(COLUMNS, numbers, strict=True)
+        }
         sizes = {len(values) for values in given.values()} - {1}
         if len(sizes) > 1:
             described = ", ".join(f"{name} has {len(v)}" for name, v in given.items())
@@ -161,10 +163,10 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     @property
     def members(self) -> tuple[IntArray, ...]:
         """The rows of each group, in order of first rows; a row without a label is its own group."""
-        found: dict[tuple[str, int], list[int]] = {}
+        groups: dict[tuple[str, int], list[int]] = {}
         for row, key in enumerate(self._group_keys):
-            found.setdefault(key, []).append(row)
-        return tuple(np.array(rows, dtype=np.int64) for rows in found.values())
+            groups.setdefault(key, []).append(row)
+        return tuple(np.array(rows, dtype=np.int64) for rows in groups.values())
 
     @property
     def dependent(self) -> bool:

@@ -89,26 +89,28 @@ class CurveModel:
         if not self.components:
             raise InputError(
                 f"expected a family that has an epsilon at delta={self.delta:g}: "
-                f"{', '.join(each.name for each in self.families)} has none."
+                f"{', '.join(family.name for family in self.families)} has none."
             )
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
         """All curves that have an epsilon, with prior probabilities that sum to one."""
-        found = [
+        components = [
             Component(curves, share)
             for family in self.families
             for curves, share in self.mixing.curves(family)
             if curves.largest_leak(1.0, self.delta) > 0
         ]
-        total = sum(each.probability for each in found)
-        return tuple(Component(each.curves, each.probability / total) for each in found)
+        total = sum(component.probability for component in components)
+        return tuple(
+            Component(component.curves, component.probability / total) for component in components
+        )
 
     @property
     def sentences(self) -> list[str]:
         """The assumptions in plain language."""
         # Without families that have no epsilon at this delta.
-        used = dict.fromkeys(each.curves.family.name for each in self.components)
+        used = dict.fromkeys(component.curves.family.name for component in self.components)
         named, several = ", ".join(used), len(used) > 1
         which = "one of the families" if several else "the family"
         return [

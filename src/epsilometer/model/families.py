@@ -105,14 +105,14 @@ class _Normal(_Scored):
         """By Newton's method between the quantiles of both parts, safeguarded by bisection."""
         quantile = -ndtri(share)[:, None]
         ends = np.broadcast_arrays(quantile, leak + self._width(leak) * quantile)
-        found: FloatArray = np.minimum(*ends)
+        scores: FloatArray = np.minimum(*ends)
         high = np.maximum(*ends)
-        inside = np.isfinite(found) & (high > found)
+        inside = np.isfinite(scores) & (high > scores)
         shares, leaks = np.broadcast_arrays(share[:, None], leak)
-        found[inside] = self._solved(
-            shares[inside], leaks[inside], found[inside], high[inside], part
+        scores[inside] = self._solved(
+            shares[inside], leaks[inside], scores[inside], high[inside], part
         )
-        return found
+        return scores
 
     def _solved(
         self, share: FloatArray, leak: FloatArray, low: FloatArray, high: FloatArray, part: float
@@ -138,9 +138,9 @@ class _Normal(_Scored):
         with np.errstate(invalid="ignore"):
             z = (score - leak) / width
             # (x^2 - z^2) / 2 as a product, which avoids cancellation.
-            found = (score - z) * (score + z) / 2 - np.log(width)
+            log_ratio = (score - z) * (score + z) / 2 - np.log(width)
         equal = (leak == 0) & (width == 1)
-        return np.asarray(np.where(equal, 0.0, np.where(np.isnan(found), np.inf, found)))
+        return np.asarray(np.where(equal, 0.0, np.where(np.isnan(log_ratio), np.inf, log_ratio)))
 
     def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
         return ndtr(-score), ndtr((leak - score) / self._width(leak))
@@ -174,9 +174,9 @@ class Gaussian(_Normal):
         mu, eps = np.asarray(leak, dtype=float), np.asarray(epsilon, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
             lost = np.exp(eps + log_ndtr(-mu / 2 - eps / mu))
-            found = np.maximum(ndtr(mu / 2 - eps / mu) - lost, 0.0)
-        found = np.where(mu > 0, found, 0.0)
-        return found, found
+            delta = np.maximum(ndtr(mu / 2 - eps / mu) - lost, 0.0)
+        delta = np.where(mu > 0, delta, 0.0)
+        return delta, delta
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         return epsilon_of_gaussian(leak, delta)
@@ -275,8 +275,8 @@ class Laplace(_Scored):
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
         """1 - exp((epsilon - leak) / 2), 0 where that is negative."""
-        found = np.maximum(-np.expm1((np.asarray(epsilon, float) - np.asarray(leak, float)) / 2), 0)
-        return found, found
+        delta = np.maximum(-np.expm1((np.asarray(epsilon, float) - np.asarray(leak, float)) / 2), 0)
+        return delta, delta
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         shift = 2 * math.log1p(-_validate.delta(delta))
@@ -348,8 +348,8 @@ class RandomizedResponse:
         """The atom plus the rest: (e^leak - e^epsilon) / (1 + e^leak)."""
         pure, eps = np.asarray(leak, dtype=float), np.asarray(epsilon, dtype=float)
         rest = np.maximum(-np.expm1(eps - pure), 0.0) / (1 + np.exp(-pure))
-        found = self.atom + (1 - self.atom) * rest
-        return found, found
+        delta = self.atom + (1 - self.atom) * rest
+        return delta, delta
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         pure = np.asarray(leak, dtype=float)
@@ -358,8 +358,8 @@ class RandomizedResponse:
             return np.full(pure.shape, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
             # log(e^leak - left (1 + e^leak)), without large numbers.
-            found = pure + np.log(np.maximum(1 - left * (1 + np.exp(-pure)), 0.0))
-        return np.asarray(np.maximum(found, 0.0))
+            epsilon = pure + np.log(np.maximum(1 - left * (1 + np.exp(-pure)), 0.0))
+        return np.asarray(np.maximum(epsilon, 0.0))
 
     def leak_of(self, epsilon: float, delta: float) -> float:
         left = (delta - self.atom) / (1 - self.atom)
@@ -380,12 +380,12 @@ class RandomizedResponse:
         return np.array([1.0, 0.0] if self.atom == 0 else [2.0, 1.0, 0.0, -1.0])
 
     def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
-        found = np.empty((len(share), len(leak)))
+        scores = np.empty((len(share), len(leak)))
         for column, value in enumerate(leak.tolist()):
             without, with_point = self.masses(value)
             ends = np.cumsum((1 - part) * without + part * with_point)
-            found[:, column] = self._values()[np.searchsorted(ends[:-1], share)]
-        return found
+            scores[:, column] = self._values()[np.searchsorted(ends[:-1], share)]
+        return scores
 
     def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
         ratio = (2 * score - 1) * leak
@@ -444,7 +444,7 @@ def _leak_of(family: Family, epsilon: float, delta: float) -> float:
         return 0.0
 
     def reaches(leak: float) -> bool:
-        return max(float(each) for each in family.delta(leak, epsilon)) >= delta
+        return max(float(divergence) for divergence in family.delta(leak, epsilon)) >= delta
 
     low, high = 0.0, 1.0
     while not reaches(high) and high < LARGEST_EPSILON:
@@ -488,9 +488,9 @@ OLDER_FAMILY_NAMES: dict[str, type] = {
 def check_families(families: object) -> tuple[Family, ...]:
     """One family or several, without duplicates."""
     given = families if isinstance(families, tuple | list) else (families,)
-    found = tuple(given)
-    if not found or not all(hasattr(each, "scores_at") for each in found):
+    candidates = tuple(given)
+    if not candidates or not all(hasattr(family, "scores_at") for family in candidates):
         raise InputError(f"expected one or more families of curves, got {families!r}.")
-    if len({each.name for each in found}) < len(found):
+    if len({family.name for family in candidates}) < len(candidates):
         raise InputError("expected distinct families, got one twice.")
-    return found
+    return candidates

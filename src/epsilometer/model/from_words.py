@@ -42,15 +42,15 @@ def likelihood_for(*batches: AttackCounts) -> str:
     Correlated if some of them are of cross-fed models; binomial otherwise, and for groups, whose
     dependence is already part of the model.
     """
-    designs = {each.measured.design for each in batches if each.measured is not None}
+    designs = {batch.measured.design for batch in batches if batch.measured is not None}
     if len(designs) > 1:
         raise InputError(
             f"expected counts of one design, got {' and '.join(d for d in DESIGNS if d in designs)}: "
             "choose the likelihood for all of them with `likelihood=`."
         )
-    if any(each.dependent for each in batches):
+    if any(batch.dependent for batch in batches):
         return INDEPENDENT
-    shared = any(each.measured is not None and each.measured.cross_fed for each in batches)
+    shared = any(batch.measured is not None and batch.measured.cross_fed for batch in batches)
     return CORRELATED if shared else INDEPENDENT
 
 
@@ -144,8 +144,8 @@ def dependence_of(
         if spread is None
         else Fixed(value=_validate.non_negative("spread", spread)),
     }
-    found: Dependence = kind(**{part: made[part] for part in parts})
-    return found
+    dependence_model: Dependence = kind(**{part: made[part] for part in parts})
+    return dependence_model
 
 
 def in_words(model: CountModel) -> dict[str, str | float | None]:

@@ -90,12 +90,12 @@ class MeasuredBy:
     def shared(cls, several: Iterable[MeasuredBy | None]) -> MeasuredBy | None:
         """What holds for all: None if any design is unknown or differs; the same for other parts."""
         known = list(several)
-        designs = {None if each is None else each.design for each in known}
+        designs = {None if measurement is None else measurement.design for measurement in known}
         if len(designs) != 1 or None in designs:
             return None
         parts: dict[str, Any] = {}
         for part in fields(cls):
-            values = {getattr(each, part.name) for each in known}
+            values = {getattr(measurement, part.name) for measurement in known}
             parts[part.name] = values.pop() if len(values) == 1 else None
         return cls(**parts)
 

@@ -70,16 +70,16 @@ class Curves:
         if not self.subsampled:
             return self.family.epsilon(leak, delta)
         q, leaks = self.rate, np.asarray(leak, dtype=float)
-        found = np.zeros(leaks.shape)
+        epsilon = np.zeros(leaks.shape)
         if delta < q:
             # q H(1 + (e^epsilon - 1) / q) = delta, for outcomes that the point makes likelier.
             whole = self.family.epsilon(leaks, delta / q)
             small = np.log1p(q * np.expm1(np.minimum(whole, 500.0)))
-            found = np.where(whole > 500, whole + math.log(q), small)
-        reverse = self._reverse(leaks, found) > delta
+            epsilon = np.where(whole > 500, whole + math.log(q), small)
+        reverse = self._reverse(leaks, epsilon) > delta
         if np.any(reverse):
-            found = np.where(reverse, self._reverse_epsilon(leaks, found, delta), found)
-        return found
+            epsilon = np.where(reverse, self._reverse_epsilon(leaks, epsilon, delta), epsilon)
+        return epsilon
 
     def _reverse(self, leak: FloatArray, epsilon: FloatArray) -> FloatArray:
         """Divergence of P0 from the mixture at e^epsilon: 0 for epsilon >= -log(1 - rate)."""
@@ -148,16 +148,16 @@ class Curves:
         return (1 - self.rate) * without + self.rate * self.family.above(score, leak)[1]
 
     def _seen_of_pieces(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
-        found = np.empty((len(false_positives), len(leak)))
-        for column, each in enumerate(leak.tolist()):
-            without, with_point = self.family.masses(each)
+        true_positives = np.empty((len(false_positives), len(leak)))
+        for column, column_leak in enumerate(leak.tolist()):
+            without, with_point = self.family.masses(column_leak)
             # A piece that only members have is reached at a false-positive rate of 0.
             corner = np.append(without[1:] > 0, True)
             x, y = np.cumsum(without)[corner], np.cumsum(with_point)[corner]
             if without[0] > 0:
                 x, y = np.append(0.0, x), np.append(0.0, y)
-            found[:, column] = np.interp(false_positives, x, y)
-        return (1 - self.rate) * false_positives[:, None] + self.rate * found
+            true_positives[:, column] = np.interp(false_positives, x, y)
+        return (1 - self.rate) * false_positives[:, None] + self.rate * true_positives
 
     def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
         """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.
@@ -200,15 +200,15 @@ class FreeMixing:
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The curves of a family, each with its prior weight."""
-        own = family.prior_weight
-        found = [(Curves(family=family), own * (1 - family.mixed_share))]
-        mixed = own * family.mixed_share / len(RATES)
-        found += [
+        weight = family.prior_weight
+        curves = [(Curves(family=family), weight * (1 - family.mixed_share))]
+        mixed = weight * family.mixed_share / len(RATES)
+        curves += [
             (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
             for rate in RATES
             for interpretation, share in INTERPRETATION_SHARES.items()
         ]
-        return found
+        return curves
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -200,10 +200,10 @@ def cell_ends(count: float, trials: float, rate: float, inflation: float) -> tup
 @compiled
 def cell_ends_along(count: float, trials: float, rate: FloatArray, inflation: float) -> FloatArray:
     """:func:`cell_ends` at many rates, in two rows."""
-    found = np.empty((2, len(rate)))
+    ends = np.empty((2, len(rate)))
     for i in range(len(rate)):
-        found[0, i], found[1, i] = cell_ends(count, trials, rate[i], inflation)
-    return found
+        ends[0, i], ends[1, i] = cell_ends(count, trials, rate[i], inflation)
+    return ends
 
 
 @compiled
@@ -227,22 +227,22 @@ def log_cell(
 @compiled
 def log_cells(columns: FloatArray) -> FloatArray:
     """:func:`log_cell` of each column; rows are its arguments."""
-    found = np.empty(columns.shape[1])
+    logs = np.empty(columns.shape[1])
     for i in range(columns.shape[1]):
         x, n0, alpha, inflation_h0 = columns[0, i], columns[1, i], columns[2, i], columns[3, i]
         y, n1, beta, inflation_h1 = columns[4, i], columns[5, i], columns[6, i], columns[7, i]
-        found[i] = log_cell(x, n0, alpha, inflation_h0, y, n1, beta, inflation_h1, columns[8, i])
-    return found
+        logs[i] = log_cell(x, n0, alpha, inflation_h0, y, n1, beta, inflation_h1, columns[8, i])
+    return logs
 
 
 @compiled
 def log_cells_on_grid(ends_x: FloatArray, ends_y: FloatArray, r: FloatArray) -> FloatArray:
     """Log probabilities (correlation, x, y) of cells given by their ends, in two rows each."""
-    found = np.empty((len(r), ends_x.shape[1], ends_y.shape[1]))
+    logs = np.empty((len(r), ends_x.shape[1], ends_y.shape[1]))
     for k in range(len(r)):
         for i in range(ends_x.shape[1]):
             for j in range(ends_y.shape[1]):
-                found[k, i, j] = log_rectangle(
+                logs[k, i, j] = log_rectangle(
                     ends_x[0, i], ends_x[1, i], ends_y[0, j], ends_y[1, j], r[k]
                 )
-    return found
+    return logs

@@ -114,13 +114,13 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
         path = Path(source)
         if _files.ending(path, *ENDINGS) == ".npz":
             return cls._of_arrays(path)
-        found = pool_of(Scores.read(path))
-        if found is None:
+        pool = pool_of(Scores.read(path))
+        if pool is None:
             raise InputError(
                 f"{path.name}: expected a column model and a row for each model and point, got other "
                 "scores; Scores.read may read them."
             )
-        return found
+        return pool
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write NPZ, CSV or Parquet, by the ending of the name; replaces a file of that name.

@@ -111,7 +111,7 @@ def _in_order(
     """Rows in the order of their replicates or shared models; otherwise unchanged."""
     if models is not None:
         replicates = models.tolist()
-    if any(each is None for each in replicates):
+    if any(replicate is None for replicate in replicates):
         return labels, hypotheses, scores, canaries, models
     order = np.argsort(np.array(replicates, dtype=float), kind="stable")
     # Bases keep the order of their first rows.
@@ -152,10 +152,10 @@ def _of_arrow(table: Any, name: str) -> Rows:
         ]
     numbers: list[float | None] = [None]
     if REPLICATE in columns:
-        numbers = [_files.number(str(each)) for each in table.column(REPLICATE).to_pylist()]
+        numbers = [_files.number(str(cell)) for cell in table.column(REPLICATE).to_pylist()]
     models = None
     if MODEL in columns:
-        given = (str(each) for each in table.column(MODEL).to_pylist())
+        given = (str(cell) for cell in table.column(MODEL).to_pylist())
         where = (f"{name} row {row + 1}" for row in range(len(scores)))
         models = np.array(
             [

@@ -58,16 +58,16 @@ class BaseScores:
         value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
         ones = np.bincount(which[len(without) :], minlength=len(value))
         zeros = np.bincount(which[: len(without)], minlength=len(value))
-        found = cls(
+        base = cls(
             # Treat minus zero as zero.
             value=0.0 - value,
             zeros=zeros.astype(np.int64),
             ones=ones.astype(np.int64),
             arrival=(which[: len(without)], which[len(without) :]),
         )
-        for column in (found.value, found.zeros, found.ones, which):
+        for column in (base.value, base.zeros, base.ones, which):
             column.flags.writeable = False
-        return found
+        return base
 
     @property
     def tied(self) -> bool:
@@ -218,16 +218,16 @@ class Scores(Plotted, view="data.SCORES"):
         fair_coins: bool = False,
     ) -> Scores:
         """Build from validated bases and their names."""
-        found = object.__new__(cls)
+        scores = object.__new__(cls)
         kept = tuple(bases)
         labels = _labels(names, len(kept))
-        object.__setattr__(found, "one_run", one_run)
-        object.__setattr__(found, "dependent", dependent)
-        object.__setattr__(found, "bases", kept)
-        object.__setattr__(found, "names", labels)
-        object.__setattr__(found, "models", _models(models, kept, labels))
-        object.__setattr__(found, "fair_coins", fair_coins)
-        return found
+        object.__setattr__(scores, "one_run", one_run)
+        object.__setattr__(scores, "dependent", dependent)
+        object.__setattr__(scores, "bases", kept)
+        object.__setattr__(scores, "names", labels)
+        object.__setattr__(scores, "models", _models(models, kept, labels))
+        object.__setattr__(scores, "fair_coins", fair_coins)
+        return scores
 
     @classmethod
     def of_canaries(cls, members: ArrayLike, others: ArrayLike) -> Scores:
@@ -275,7 +275,7 @@ class Scores(Plotted, view="data.SCORES"):
         Rows are in the order in which the models were trained.  With ``model``, the number of each
         row's model, bases share models; ``one_run`` then means that points were included by fair coins.
         """
-        labels = [_files.label(each, BASE, "scores") for each in challenge_base]
+        labels = [_files.label(base_name, BASE, "scores") for base_name in challenge_base]
         names = tuple(dict.fromkeys(labels))
         number = {name: index for index, name in enumerate(names)}
         base = np.array([number[label] for label in labels], dtype=np.int64)
@@ -413,32 +413,32 @@ class Scores(Plotted, view="data.SCORES"):
         for scores in (self, *others):
             for name, base in zip(scores.names, scores.bases, strict=True):
                 parts.setdefault(name, []).append(base)
-        for name, each in parts.items():
-            if len(each) > 1 and any(base.grouped for base in each):
+        for name, bases in parts.items():
+            if len(bases) > 1 and any(base.grouped for base in bases):
                 raise InputError(
                     f"challenge base {_files.shown(name)}: cannot add scores to counts."
                 )
-            if any(_same(one, other) for one, other in combinations(each, 2)):
+            if any(_same(one, other) for one, other in combinations(bases, 2)):
                 raise InputError(
                     f"challenge base {_files.shown(name)}: expected scores of new models, got the same "
                     "scores twice."
                 )
         if self.one_run:
-            flat = [base for each in parts.values() for base in each]
+            flat = [base for bases in parts.values() for base in bases]
             if any(_same(one, other) for one, other in combinations(flat, 2)):
                 raise InputError(
                     "expected runs with separate coin flips, got the same scores twice."
                 )
         merged = [
-            each[0]
-            if len(each) == 1
+            bases[0]
+            if len(bases) == 1
             else BaseScores.of(
                 *(
-                    np.concatenate([base.in_training_order[which] for base in each])
+                    np.concatenate([base.in_training_order[which] for base in bases])
                     for which in (0, 1)
                 )
             )
-            for each in parts.values()
+            for bases in parts.values()
         ]
         # Canaries of a run mixed with separate models: neither kind of proof applies to both.
         kinds = {scores.one_run for scores in (self, *others)}
@@ -446,7 +446,9 @@ class Scores(Plotted, view="data.SCORES"):
         together = Scores.of_bases(
             merged, list(parts), one_run=kinds == {True}, dependent=dependent
         )
-        return together.with_flaws(flaw for each in (self, *others) for flaw in each.known_flaws)
+        return together.with_flaws(
+            flaw for scores in (self, *others) for flaw in scores.known_flaws
+        )
 
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""
@@ -521,7 +523,7 @@ def _models(
     """Validate model numbers: one for each score, without duplicates in a base."""
     if models is None:
         return None
-    found = []
+    numbers = []
     for pair, base, label in zip(models, bases, labels, strict=True):
         without, with_point = (np.asarray(side, dtype=np.int64) for side in pair)
         sizes = (len(without), len(with_point))
@@ -534,8 +536,8 @@ def _models(
             raise InputError(
                 f"challenge base {_files.shown(label)}: expected each model once, numbered from 0."
             )
-        found.append((without, with_point))
-    return tuple(found)
+        numbers.append((without, with_point))
+    return tuple(numbers)
 
 
 def _checked(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
@@ -554,7 +556,8 @@ def _checked(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
 
 def _numbers(scores: ArrayLike, where: str = "") -> FloatArray:
     if getattr(scores, "dtype", None) == np.bool_ or (
-        isinstance(scores, list | tuple) and any(isinstance(each, bool | np.bool_) for each in scores)
+        isinstance(scores, list | tuple)
+        and any(isinstance(score, bool | np.bool_) for score in scores)
     ):
         raise InputError(
             f"{where}expected numbers as scores, got truth values: decisions are counts "
