@@ -46,7 +46,7 @@ class _Rates(NamedTuple):
         return cls(events, rest, low, high)
 
     def columns(self, chosen: BoolArray) -> _Rates:
-        return _Rates(*(each[:, chosen] for each in self))
+        return _Rates(*(array[:, chosen] for array in self))
 
 
 def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
@@ -59,7 +59,7 @@ def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
     difference of distribution functions.  The substitution rate = sin^2(theta), with theta flattened at
     both ends of the range, removes the square-root singularities of the Jeffreys densities.
     """
-    second = _Rates(*(each[[1, 0, 3, 2]] for each in first))
+    second = _Rates(*(array[[1, 0, 3, 2]] for array in first))
     shrink = np.broadcast_to(np.exp(-epsilon), first.events.shape)
     corner = (1 - delta) * shrink / (1 + shrink)
     grow = np.exp(np.minimum(epsilon, 700.0))
@@ -75,8 +75,8 @@ def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
     busy = none_from > full_until
     if busy.any():
         a, a_rest, b, b_rest, scale = (
-            each[busy][:, None]
-            for each in (first.events, first.rest, second.events, second.rest, shrink)
+            array[busy][:, None]
+            for array in (first.events, first.rest, second.events, second.rest, shrink)
         )
         begin = np.arcsin(np.sqrt(full_until[busy]))[:, None]
         end = np.arcsin(np.sqrt(none_from[busy]))[:, None]
@@ -132,7 +132,7 @@ def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
         done = inside & (moved <= _SHORT * scale) | (high - low <= _TOLERANCE * scale)
         result[where] = new
         before, last, low, high, point, where = (
-            each[~done] for each in (last, moved, low, high, new, where)
+            array[~done] for array in (last, moved, low, high, new, where)
         )
         rates = rates.columns(~done)
     return result

@@ -102,13 +102,13 @@ class CanaryScoreAuditor:
         if not isinstance(threshold_strategy, Ranks):
             return self._best(bound, significance, threshold_strategy)
         cuts = thresholds.rank_cuts(*self.in_order, threshold_strategy, one_sided=one_sided)
-        found = bound(self, cuts, significance / len(cuts))
+        bounds = bound(self, cuts, significance / len(cuts))
         # Ranks give upper limits of the rates only; a reflected attack would need lower ones.
         right_side = (
             cuts.false_positives * self.num_in + cuts.false_negatives * self.num_out
             < self.num_in * self.num_out
         )
-        return float(np.where(right_side, found, 0.0).max())
+        return float(np.where(right_side, bounds, 0.0).max())
 
     def epsilon_clopper_pearson(
         self,
@@ -197,15 +197,15 @@ class CanaryScoreAuditor:
         """Largest true-positive rate at this false-positive rate, mixing cuts where that helps."""
         wanted = _validate.unit_interval("fpr", fpr)
         cuts = thresholds.hull_cuts(*self.in_order)
-        found = np.interp(
+        tpr = np.interp(
             wanted,
             cuts.false_positives[::-1] / self.num_out,
             1 - cuts.false_negatives[::-1] / self.num_in,
         )
         if wanted == 0:  # several cuts may have no false positives; the lowest is best
             free = cuts.false_positives == 0
-            found = 1 - cuts.false_negatives[free].min() / self.num_in
-        return float(found)
+            tpr = 1 - cuts.false_negatives[free].min() / self.num_in
+        return float(tpr)
 
     def attack_auroc(self) -> float:
         """Area under the convex hull of the ROC curve, as in jax_privacy."""

@@ -43,10 +43,10 @@ def perfect(pairs: IntArray) -> IntArray:
     """The tallies of the best possible outcome: always G and never L."""
     _, betting = schedule(int(pairs.max()))
     often = np.vstack([np.zeros(len(bets.RATES), dtype=np.int64), np.cumsum(betting, axis=0)])
-    found = np.zeros((len(pairs), len(bets.RATES), KINDS), dtype=np.int64)
+    tallies = np.zeros((len(pairs), len(bets.RATES), KINDS), dtype=np.int64)
     best = int(np.flatnonzero((kinds() == [1.0, 0.0, 1.0, 0.0]).all(axis=1))[0])
-    found[:, :, best] = often[pairs]
-    return found
+    tallies[:, :, best] = often[pairs]
+    return tallies
 
 
 @njit(cache=True)
@@ -82,7 +82,7 @@ def _counted(
     betting: BoolArray,
 ) -> IntArray:
     rates = rank.shape[1]
-    found = np.zeros((len(pairs), rates, KINDS), dtype=np.int64)
+    tallies = np.zeros((len(pairs), rates, KINDS), dtype=np.int64)
     high, low = np.empty(len(rank)), np.empty(len(rank))
     for point in range(len(pairs)):
         for n in range(pairs[point]):
@@ -96,5 +96,5 @@ def _counted(
                     most = rank[n, rate]
                     kind = int(gain <= most) + 2 * int(loss <= most)
                     kind += 4 * int(gain_low <= most) + 8 * int(loss_low <= most)
-                    found[point, rate, kind] += 1
-    return found
+                    tallies[point, rate, kind] += 1
+    return tallies

@@ -58,7 +58,7 @@ def outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
     so adding models does not change earlier outcomes; models without a partner are not used yet.
     """
     pairs = min(len(without), len(with_point))
-    found = np.full((pairs, len(RATES), OUTCOMES), np.nan)
+    outcomes = np.full((pairs, len(RATES), OUTCOMES), np.nan)
     sides = without[:pairs], with_point[:pairs]
     seen = np.arange(pairs)
     # The threshold is learnt from the side whose errors must be rare; higher is then worse for it.
@@ -69,18 +69,18 @@ def outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
             bets = (seen >= FIRST) & (rate * (seen + 1) >= 0.5)
             for place, ranks in enumerate(above):
                 # Scores above the threshold are those that at most `rank` earlier ones reach.
-                found[bets, number, 2 * direction + place] = (ranks <= rank)[bets]
-    return found
+                outcomes[bets, number, 2 * direction + place] = (ranks <= rank)[bets]
+    return outcomes
 
 
 def _past_at_least(past: FloatArray, now: FloatArray) -> IntArray:
     """How many earlier scores are at least as high as each score."""
-    found = np.empty(len(now), dtype=np.int64)
+    counts = np.empty(len(now), dtype=np.int64)
     ordered: list[float] = []
     for place, (earlier, value) in enumerate(zip(past.tolist(), now.tolist(), strict=True)):
-        found[place] = len(ordered) - bisect_left(ordered, value)
+        counts[place] = len(ordered) - bisect_left(ordered, value)
         insort(ordered, earlier)
-    return found
+    return counts
 
 
 def returns(outcome: FloatArray, epsilon: float, delta: float) -> FloatArray:

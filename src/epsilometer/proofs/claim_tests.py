@@ -86,13 +86,13 @@ class ScoreStream:
 
     @property
     def assumes(self) -> str:
-        found = "models trained independently"
+        premise = "models trained independently"
         if not self.independent:
-            found = "models of one base trained independently; bases may share models"
+            premise = "models of one base trained independently; bases may share models"
         if self.ordered:
-            return found
+            return premise
         return (
-            f"{found}; one planned analysis, because the order of the models is unknown and was drawn "
+            f"{premise}; one planned analysis, because the order of the models is unknown and was drawn "
             "at random"
         )
 
@@ -135,16 +135,16 @@ def _sorted(pairs: Sequence[FloatPair]) -> bool:
     all sides, their sum and their sum of squares.
     """
     for far in (False, True):
-        found = []
+        z_scores = []
         for side in (side for pair in pairs for side in pair if len(side) > 2):
             ranks = rankdata(side)
             ranks = np.abs(ranks - np.median(ranks)) if far else ranks
             if np.ptp(ranks) > 0:
                 correlation = np.corrcoef(rankdata(ranks), np.arange(len(ranks)))[0, 1]
-                found.append(correlation * np.sqrt(len(ranks) - 1))
-        if not found:
+                z_scores.append(correlation * np.sqrt(len(ranks) - 1))
+        if not z_scores:
             continue
-        size, scores = len(found), np.array(found)
+        size, scores = len(z_scores), np.array(z_scores)
         together = abs(scores.sum()) / np.sqrt(size)
         squares = float(chi2.sf(scores @ scores, size))
         if max(np.abs(scores).max(), together) > SORTED or squares < UNLIKELY:
@@ -189,7 +189,7 @@ class FixedCounts:
         values = count_bets.log_e_values(self.counts, epsilon, delta)
         # Rates that suit one base may not suit another: half of the weight is on common rates.
         alone = np.logaddexp.reduce(values, axis=1, keepdims=True) - np.log(values.shape[1])
-        both = [bets.mixed(each, independent=self._independent) for each in (values, alone)]
+        both = [bets.mixed(logs, independent=self._independent) for logs in (values, alone)]
         mixture = float(np.logaddexp(*both) - np.log(2))
         # With half of the error, the Clopper-Pearson bound of the best base: 2 / error below it, else 0.
         bound = best_base(ClopperPearson(), self.counts, delta, error / 2)
@@ -246,13 +246,13 @@ class OneRunTest:
 
     @property
     def assumes(self) -> str:
-        found = "each canary included by its own fair coin"
+        premise = "each canary included by its own fair coin"
         if len(self.scores) == 1:
-            return f"{found}, one planned analysis"
+            return f"{premise}, one planned analysis"
         coins = (
             "flipped separately for every run" if self.independent else "possibly equal in all runs"
         )
-        return f"{found}, {coins}; one planned analysis"
+        return f"{premise}, {coins}; one planned analysis"
 
     @cached_property
     def _found(self) -> dict[tuple[float, float], float]:
@@ -264,8 +264,8 @@ class OneRunTest:
             check_coins(self.scores)
             parts = [self.scores.all_runs] if self.independent else self.scores.bases
             share = error / len(parts)
-            found = [auditor_of(base).epsilon_one_run_fdp(share, delta) for base in parts]
-            self._found[delta, error] = max(found)
+            bounds = [auditor_of(base).epsilon_one_run_fdp(share, delta) for base in parts]
+            self._found[delta, error] = max(bounds)
         return self._found[delta, error]
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:

@@ -29,7 +29,7 @@ STEPS = 60
 def alternatives() -> FloatPair:
     """The rates (a, b) of the mixture, below the line a + b = 1."""
     rates = expit(np.linspace(-FURTHEST, FURTHEST, POINTS))
-    first, second = (each.ravel() for each in np.meshgrid(rates, rates, indexing="ij"))
+    first, second = (grid.ravel() for grid in np.meshgrid(rates, rates, indexing="ij"))
     useful = first + second < 1
     return first[useful], second[useful]
 
@@ -37,7 +37,7 @@ def alternatives() -> FloatPair:
 def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArray:
     """Log e-value against the claim, for each base and each of the alternatives."""
     alpha, beta = alternatives()
-    found = np.zeros((len(counts), len(alpha)))
+    logs = np.zeros((len(counts), len(alpha)))
     sizes = np.stack([counts.trials_h0, counts.trials_h1], axis=1)
     for size in np.unique(sizes, axis=0):
         rows = np.flatnonzero((sizes == size).all(axis=1))
@@ -47,8 +47,8 @@ def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArr
         ):
             x, n = errors[rows, None], trials[rows, None]
             ratio = xlogy(x, rate) + xlog1py(n - x, -rate) - xlogy(x, other)
-            found[rows] += ratio - xlog1py(n - x, -other)
-    return found
+            logs[rows] += ratio - xlog1py(n - x, -other)
+    return logs
 
 
 def projected(
@@ -73,7 +73,7 @@ def projected(
     allowed = (odds * alpha + beta >= 1 - delta) & (alpha + odds * beta >= 1 - delta)
     divergence[0] = np.where(allowed, 0.0, np.inf)
     best = np.argmin(divergence, axis=0)
-    a, b = (np.choose(best, list(each)) for each in zip(*candidates, strict=True))
+    a, b = (np.choose(best, list(rates)) for rates in zip(*candidates, strict=True))
     return a, b
 
 
@@ -100,5 +100,5 @@ def _nearest(
 def _kl(rate: FloatArray, other: FloatArray) -> FloatArray:
     """Kullback-Leibler divergence of two Bernoulli rates; inf if the second excludes the first."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = xlogy(rate, rate / other) + xlogy(1 - rate, (1 - rate) / (1 - other))
-    return np.asarray(np.where(np.isnan(found), np.inf, found))
+        divergence = xlogy(rate, rate / other) + xlogy(1 - rate, (1 - rate) / (1 - other))
+    return np.asarray(np.where(np.isnan(divergence), np.inf, divergence))

@@ -78,18 +78,18 @@ class Proof(Plotted, view="verdicts.PROOF"):
     @property
     def refutation(self) -> str:
         """How the claim is refuted, without a full stop."""
-        found = f"the attacks prove that epsilon is at least {rounded_down(self.at_least)}"
+        clause = f"the attacks prove that epsilon is at least {rounded_down(self.at_least)}"
         if self.claim is not None and not self.refutes(self.claim):
             # E-values are not always monotone in epsilon if delta is large.
-            found = f"the attacks refute the claim (e-value {self.e_value:.3g})"
+            clause = f"the attacks refute the claim (e-value {self.e_value:.3g})"
         return (
-            f"{found} at delta = {self.delta:g}, with a probability of error of at most "
+            f"{clause} at delta = {self.delta:g}, with a probability of error of at most "
             f"{100 * self.error:g} %"
         )
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        found: dict[str, Any] = {
+        entries: dict[str, Any] = {
             "at_least": self.at_least,
             "delta": self.delta,
             "error": self.error,
@@ -97,10 +97,10 @@ class Proof(Plotted, view="verdicts.PROOF"):
             "assumes": self.assumes,
         }
         if math.isfinite(self.most_provable):
-            found["most_provable"] = self.most_provable
+            entries["most_provable"] = self.most_provable
         if self.claim is not None:
-            found |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
-        return found
+            entries |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
+        return entries
 
 
 @singledispatch
@@ -170,20 +170,20 @@ def prove(
     error = _validate.open_unit_interval("error", error)
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
-    found = claim_test_of(data, independent=independent)
+    test = claim_test_of(data, independent=independent)
     e_value, refuted = None, False
     if claim is not None:
-        logarithm = min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
+        logarithm = min(test.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
         e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - ROUNDING
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
     return Proof(
-        at_least=largest_refuted(found, delta, error),
+        at_least=largest_refuted(test, delta, error),
         delta=delta,
         error=error,
-        any_time=found.any_time,
-        assumes=found.assumes,
-        most_provable=found.most_provable(delta, error),
+        any_time=test.any_time,
+        assumes=test.assumes,
+        most_provable=test.most_provable(delta, error),
         claim=claim,
         e_value=e_value,
         refuted=refuted,

@@ -96,8 +96,8 @@ class SharedModels:
             raise InputError("expected points that share models, with the model of each score.")
         sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
         for base, numbers in zip(scores.bases, scores.models, strict=True):
-            for side, values, own in zip(sides, base.in_training_order, numbers, strict=True):
-                side.append(values[np.argsort(own)])
+            for side, values, models in zip(sides, base.in_training_order, numbers, strict=True):
+                side.append(values[np.argsort(models)])
         sizes = np.stack([scores.trials_h0, scores.trials_h1], axis=1)
         return cls(
             without=np.concatenate(sides[0]),
@@ -136,8 +136,8 @@ class SharedModels:
         ranks = Ranks().of(len(together))
         places = len(together) - ranks
         thresholds = np.partition(together, places)[places]
-        right = [np.count_nonzero(self.with_point >= each) for each in thresholds]
-        wrong = [np.count_nonzero(self.without >= each) for each in thresholds]
+        right = [np.count_nonzero(self.with_point >= threshold) for threshold in thresholds]
+        wrong = [np.count_nonzero(self.without >= threshold) for threshold in thresholds]
         return np.array(right) + np.array(wrong), np.array(right)
 
     @cached_property
@@ -179,8 +179,8 @@ class SharedModels:
 
         def log_e_value(epsilon: float) -> float:
             capitals = _log_capitals(best, epsilon, delta)
-            own = np.logaddexp.reduce(capitals, axis=1) - np.log(capitals.shape[1])
-            mixture = float(np.logaddexp.reduce(own + weights))
+            log_means = np.logaddexp.reduce(capitals, axis=1) - np.log(capitals.shape[1])
+            mixture = float(np.logaddexp.reduce(log_means + weights))
             return _with_bound(mixture, epsilon, bound, error) if self.fair_coins else mixture
 
         return refuted_up_to(log_e_value, error)
