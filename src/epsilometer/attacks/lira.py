@@ -58,8 +58,10 @@ class Side:
         if not own:
             return shared
         enough = self.count >= LEAST_FOR_VARIANCE
-        found = self.squares / np.where(enough, self.count - 1, 1)[:, None]
-        return np.where(enough[:, None], np.maximum(found, SMALLEST_VARIANCE * shared), shared)
+        own_variance = self.squares / np.where(enough, self.count - 1, 1)[:, None]
+        return np.where(
+            enough[:, None], np.maximum(own_variance, SMALLEST_VARIANCE * shared), shared
+        )
 
 
 def sides(
@@ -98,12 +100,12 @@ def pooled_variances(without: Side, with_point: Side) -> tuple[FloatArray, Float
     """Within-point variance per query and side; pooled over both sides if a side has none; else 1."""
     parts = (without.pooled(), with_point.pooled())
     both = (parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])
-    found = []
+    variances = []
     for squares, freedom in parts:
         chosen = (squares, freedom) if freedom > 0 else both
         variance = chosen[0] / max(chosen[1], 1.0)
-        found.append(np.where(variance > 0, variance, 1.0))
-    return found[0], found[1]
+        variances.append(np.where(variance > 0, variance, 1.0))
+    return variances[0], variances[1]
 
 
 @dataclass(frozen=True, kw_only=True)

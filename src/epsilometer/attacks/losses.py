@@ -80,9 +80,12 @@ class Losses(Plotted, view="data.LOSSES"):
         loss: ArrayLike,
         one_run: bool = False,
     ) -> None:
-        plain = (each.item() if isinstance(each, np.generic) else each for each in challenge_base)
+        plain = (
+            base_name.item() if isinstance(base_name, np.generic) else base_name
+            for base_name in challenge_base
+        )
         # Names are stripped of surrounding whitespace, as in files.
-        labels = [_files.label(each, BASE, "losses") for each in plain]
+        labels = [_files.label(base_name, BASE, "losses") for base_name in plain]
         if not labels:
             raise InputError("expected at least one loss, got none.")
         names = tuple(dict.fromkeys(labels))
@@ -206,7 +209,7 @@ class Losses(Plotted, view="data.LOSSES"):
 
 def _columns(one_run: bool) -> tuple[str, ...]:
     """The columns of a file."""
-    return tuple(MEMBER if one_run and each == HYPOTHESIS else each for each in COLUMNS)
+    return tuple(MEMBER if one_run and column == HYPOTHESIS else column for column in COLUMNS)
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:

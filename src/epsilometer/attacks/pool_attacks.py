@@ -186,13 +186,13 @@ def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArr
     _validate.whole_number("count", count, most=losses.challenges)
     # The losses of other models are never used, not even for this check.
     plain = any(losses.loss[model].min() < LEAST_LOSS for model in chosen)
-    found = sides(losses, chosen, averaged=True, plain=plain)
+    both_sides = sides(losses, chosen, averaged=True, plain=plain)
     error = np.zeros(losses.challenges)
-    for side, pooled in zip(found, pooled_variances(*found), strict=True):
+    for side, pooled in zip(both_sides, pooled_variances(*both_sides), strict=True):
         freedom = np.maximum(side.count - 1, 0)
         shrunk = (side.squares[:, 0] + PRIOR_FREEDOM * pooled) / (freedom + PRIOR_FREEDOM)
         error += shrunk / np.maximum(side.count, 1)
-    without, with_point = found
+    without, with_point = both_sides
     leak = (with_point.mean - without.mean)[:, 0] / np.sqrt(error)
     leak[np.minimum(without.count, with_point.count) < 2] = -np.inf
     return np.argsort(-leak, kind="stable")[:count]
@@ -223,10 +223,10 @@ def _require_teachers(attack: PoolAttack, count: int) -> None:
 
 def _numbers(name: str, values: ArrayLike, size: int) -> IntArray:
     """Check and return distinct whole numbers below ``size``."""
-    found = np.asarray(values)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise InputError(f"expected {name} to be a list of whole numbers.")
-    found = found.astype(np.int64)
-    if np.any((found < 0) | (found >= size)) or len(np.unique(found)) != len(found):
+    numbers = numbers.astype(np.int64)
+    if np.any((numbers < 0) | (numbers >= size)) or len(np.unique(numbers)) != len(numbers):
         raise InputError(f"expected {name} from 0 to {size - 1}, each once, got other numbers.")
-    return found
+    return numbers

@@ -76,7 +76,7 @@ def write(losses: PoolLosses, path: Path) -> None:
 
 def _of_arrays(path: Path) -> dict[str, Any]:
     optional = ("names", "references", "fair_coins", "numbers")
-    found: dict[str, Any] = _npz.read_arrays(
+    arrays: dict[str, Any] = _npz.read_arrays(
         path, ("loss", "member"), optional=optional, largest=LARGEST
     )
     kinds = {
@@ -87,15 +87,15 @@ def _of_arrays(path: Path) -> dict[str, Any]:
         "fair_coins": ("b", 0),
         "numbers": ("iu", 1),
     }
-    for name, array in found.items():
+    for name, array in arrays.items():
         kind, axes = kinds[name]
         if array.dtype.kind not in kind or (axes is not None and array.ndim != axes):
             raise InputError(
                 f"{path.name}: {name} has the wrong type or dimension: shape {array.shape} of "
                 f"{array.dtype}."
             )
-        found[name] = array.tolist() if axes is not None else array
-    return found
+        arrays[name] = array.tolist() if axes is not None else array
+    return arrays
 
 
 def _write_npz(losses: PoolLosses, path: Path) -> None:
@@ -130,7 +130,7 @@ def _write_parquet(losses: PoolLosses, path: Path) -> None:
     schema = arrow.schema(list(zip(COLUMNS, kinds, strict=True)))
     names = arrow.array(losses.names, arrow.string())
     shape = (losses.points, losses.queries)
-    point, query = (each.ravel() for each in np.indices(shape, dtype=np.int32))
+    point, query = (index.ravel() for index in np.indices(shape, dtype=np.int32))
     reference = point >= losses.challenges
     with arrow.parquet.ParquetWriter(
         path, schema, compression="zstd", write_page_checksum=True
@@ -164,7 +164,7 @@ def _parquet_batches(path: Path) -> Iterator[Batch]:
 
 
 def _arrow_batch(arrow: Any, batch: Any, name: str) -> Batch:
-    found: Batch = {}
+    columns: Batch = {}
     for column in batch.schema.names:
         values = batch.column(column)
         if values.null_count:
@@ -177,38 +177,38 @@ def _arrow_batch(arrow: Any, batch: Any, name: str) -> Batch:
                         f"{name}: expected point to be text, got {values.type} values."
                     )
                 coded = values.dictionary_encode()
-            found["names"] = coded.dictionary.to_pylist()
-            found["point"] = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            columns["names"] = coded.dictionary.to_pylist()
+            columns["point"] = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         elif arrow.types.is_dictionary(values.type):
             raise InputError(f"{name}: expected numbers in {column}, got {values.type} values.")
         else:
-            found[column] = values.to_numpy(zero_copy_only=False)
-    return found
+            columns[column] = values.to_numpy(zero_copy_only=False)
+    return columns
 
 
 def _csv_batch(text: str, name: str) -> Batch:
     header, rows, places = _files.table(text, REQUIRED, name=name)
     _files.check_columns(header, REQUIRED, OPTIONAL, where=f"{name} row 1")
-    found: Batch = {}
+    columns: Batch = {}
     for number, column in enumerate(header):
         cells = [row[number].strip() for row in rows]
         if column == "point":
             names = list(dict.fromkeys(cells))
-            place = {each: number for number, each in enumerate(names)}
-            found["names"] = names
-            found["point"] = np.array([place[each] for each in cells], dtype=np.int64)
+            place = {point: number for number, point in enumerate(names)}
+            columns["names"] = names
+            columns["point"] = np.array([place[point] for point in cells], dtype=np.int64)
         elif column == "loss":
-            found[column] = _numbers(cells, places)
+            columns[column] = _numbers(cells, places)
         else:
             most = 1 if column in FLAGS else 10**9
-            found[column] = np.array(
+            columns[column] = np.array(
                 [
                     _files.whole_number(cell, column, where, most=most)
                     for cell, where in zip(cells, places, strict=True)
                 ],
                 dtype=np.int64,
             )
-    return found
+    return columns
 
 
 def _numbers(cells: Sequence[str], places: Sequence[str]) -> NDArray[np.float64]:
@@ -266,15 +266,15 @@ class _Sizes:
         if self._last is None or self._last[0] != batch["names"]:
             used, first = np.unique(batch["point"], return_index=True)
             table = np.full(len(batch["names"]), -1)
-            for each in used[np.argsort(first)]:
-                label = _files.label(batch["names"][each], "point", self.name)
-                table[each] = self.known.setdefault(label, len(self.known))
+            for code in used[np.argsort(first)]:
+                label = _files.label(batch["names"][code], "point", self.name)
+                table[code] = self.known.setdefault(label, len(self.known))
             self._last = (batch["names"], table)
-        found = self._last[1][batch["point"]]
-        if (found < 0).any():
+        codes = self._last[1][batch["point"]]
+        if (codes < 0).any():
             self._last = None
             return self.codes(batch)
-        return found
+        return codes
 
     def add(self, batch: Batch) -> None:
         for column in ("model", "query", "member", "reference", "fair_coins", "loss"):
@@ -293,7 +293,7 @@ class _Sizes:
             self._mark(point, batch["reference"].astype(bool), new)
         values = np.unique(batch.get("fair_coins", np.zeros(1, dtype=np.int64))).tolist()
         self.fair_coins = values[0] if self.fair_coins is None and values else self.fair_coins
-        if any(each != self.fair_coins for each in values):
+        if any(flag != self.fair_coins for flag in values):
             raise InputError(f"{self.name}: expected fair_coins to be the same in every row.")
 
     def _mark(self, point: IntArray, flag: NDArray[np.bool_], new: int) -> None:

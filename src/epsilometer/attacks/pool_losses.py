@@ -136,7 +136,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         """Exact equality; features and labels of points are not compared."""
         if not isinstance(other, PoolLosses):
             return NotImplemented
-        mine, theirs = ((each.names, each.references, each.fair_coins) for each in (self, other))
+        mine, theirs = ((pool.names, pool.references, pool.fair_coins) for pool in (self, other))
         return (
             mine == theirs
             and np.array_equal(self.loss, other.loss)
@@ -198,9 +198,9 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         """A copy that hides which points some models were trained on: all are shown as non-members."""
         member = self.member.copy()
         member[models] = False
-        found = copy(self)
-        object.__setattr__(found, "member", member)
-        return found
+        pool = copy(self)
+        object.__setattr__(pool, "member", member)
+        return pool
 
     def with_records(self, features: ArrayLike | None, labels: ArrayLike | None) -> PoolLosses:
         """A copy with the features and labels of its points."""
@@ -272,7 +272,7 @@ def log_odds_of(loss: FloatArray) -> FloatArray:
 def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
     if names is None:
         return tuple(map(str, range(size)))
-    labels = tuple(_files.label(each, "point", "pool") for each in names)
+    labels = tuple(_files.label(name, "point", "pool") for name in names)
     if len(labels) != size or len(set(labels)) != size:
         raise InputError(f"expected {size} distinct names of points, got {len(set(labels))}.")
     return labels

@@ -80,7 +80,7 @@ class QuantileAttack:
         fitted: IntArray = np.arange(losses.challenges, losses.points, stride)
         # (points, models) from here on, so that one matrix product serves all models.
         target = np.stack(
-            [log_odds_of(losses.loss[each, fitted]).mean(axis=1) for each in judged], 1
+            [log_odds_of(losses.loss[model, fitted]).mean(axis=1) for model in judged], 1
         )
         ridge = Ridge.of(table.inputs(fitted))
         mean, residual = ridge.fit(target)
@@ -92,7 +92,9 @@ class QuantileAttack:
         for start in range(0, losses.challenges, step):
             part = np.arange(start, min(start + step, losses.challenges))
             inputs = table.inputs(part)
-            odds = np.stack([log_odds_of(losses.loss[each, part]).mean(axis=1) for each in judged])
+            odds = np.stack(
+                [log_odds_of(losses.loss[model, part]).mean(axis=1) for model in judged]
+            )
             value[:, part] = (odds - mean(inputs).T) / np.exp(spread(inputs).T / 2)
         return value
 
@@ -130,9 +132,9 @@ class _Inputs:
     def of(cls, losses: PoolLosses, width: int) -> _Inputs:
         table, label = _table(losses), np.zeros(losses.points, dtype=np.int64)
         if losses.labels is not None and losses.labels.ndim == 1:
-            classes, found = np.unique(losses.labels, return_inverse=True)
+            classes, codes = np.unique(losses.labels, return_inverse=True)
             if len(classes) <= MOST_LABELS:
-                label = found
+                label = codes
             elif losses.labels.dtype.kind in "biuf":
                 table = np.concatenate([table, losses.labels[:, None]], axis=1)
         references = table[losses.challenges :].astype(float)

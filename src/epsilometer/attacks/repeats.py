@@ -38,11 +38,11 @@ def equal_losses(losses: Sequence[float] | FloatArray) -> bool:
     >>> equal_losses([0.3, 0.1 + 0.2])
     True
     """
-    found = np.asarray(losses, dtype=float)
+    numbers = np.asarray(losses, dtype=float)
     with np.errstate(over="ignore"):
-        single = bool((found.astype(np.float32) == found).all())
+        single = bool((numbers.astype(np.float32) == numbers).all())
     allowed = ROUNDING_SINGLE if single else ROUNDING
-    return bool(np.ptp(found) <= allowed * np.abs(found).max())
+    return bool(np.ptp(numbers) <= allowed * np.abs(numbers).max())
 
 
 class _Group(NamedTuple):

@@ -245,17 +245,17 @@ class AttackResult(Plotted, view="measured.ATTACK"):
 
     def warnings(self, target_alpha: float) -> list[str]:
         """Warnings about the counts; empty if there are none."""
-        found = []
+        sentences = []
         if self.dropped:
             bases, numbers = zip(*self.dropped, strict=True)
-            found.append(
+            sentences.append(
                 f"{sum(numbers)} losses are not finite and were dropped ({_listed(bases)})."
             )
         if self.left_out:
-            found.append(f"too few losses to attack: {_listed(self.left_out)}.")
+            sentences.append(f"too few losses to attack: {_listed(self.left_out)}.")
         most = int(self.counts(target_alpha).trials_h0.max())
         if target_alpha * most < 1:
-            found.append(
+            sentences.append(
                 f"a target false-positive rate of {target_alpha:g} means less than one false positive "
                 f"in the {most} challenges of a base: the counts can hardly distinguish it from 0."
             )
@@ -270,12 +270,12 @@ class AttackResult(Plotted, view="measured.ATTACK"):
             advice = f"; {not_normal} of these have losses far from normal" if not_normal else ""
             if not_normal and self.statistic == "loss":
                 advice += "; the statistic logit may work better"
-            found.append(
+            sentences.append(
                 f"{len(missed)} of {len(checks)} bases missed the target false-positive rate "
                 f"{target_alpha:g} (worst: {worst.name!r} with {worst.realised:.2f}){advice}. "
                 "The counts are valid, but the attack did not operate at the intended rate."
             )
-        return found
+        return sentences
 
 
 def target_rate(value: object) -> float:

@@ -110,7 +110,7 @@ def log_means(losses: PoolLosses, teachers: IntArray) -> tuple[FloatArray, Float
 
     Minus infinity if there is no such model.
     """
-    found = np.empty((2, losses.points, losses.queries))
+    logs = np.empty((2, losses.points, losses.queries))
     for part in losses.blocks(len(teachers), points=losses.points):
         log_p, inside = -losses.loss[teachers, part], losses.member[teachers, part]
         for side, chosen in enumerate((~inside, inside)):
@@ -119,8 +119,8 @@ def log_means(losses: PoolLosses, teachers: IntArray) -> tuple[FloatArray, Float
             shift = np.where(np.isneginf(largest), 0.0, largest)
             size = np.maximum(chosen.sum(axis=0), 1)[:, None]
             with np.errstate(divide="ignore"):
-                found[side, part] = shift + np.log(np.exp(shown - shift).sum(axis=0) / size)
-    return found[0], found[1]
+                logs[side, part] = shift + np.log(np.exp(shown - shift).sum(axis=0) / size)
+    return logs[0], logs[1]
 
 
 def _line(log_p: FloatArray, a: float) -> FloatArray:
@@ -135,10 +135,10 @@ def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: floa
     others = np.arange(challenges if losses.references else 0, losses.points)
     if losses.queries > 1:
         others = others[:: -(-len(others) // MOST_COMPARED)]
-    own = np.full(challenges, -1)
+    places = np.full(challenges, -1)
     if not losses.references:
-        own[others] = np.arange(len(others))
-    sizes = len(others) - (own >= 0)
+        places[others] = np.arange(len(others))
+    sizes = len(others) - (places >= 0)
     value = np.empty((len(judged), challenges))
     for row, model in enumerate(judged):
         ratio = -losses.loss[model] - usual
@@ -147,9 +147,11 @@ def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: floa
             ordered = np.sort(ratio[others, 0])
             beaten = np.searchsorted(ordered, least[:, 0], side="right")
             # A point is not compared with itself, where its ratio is 1.
-            beaten -= (own >= 0) & (least[:, 0] >= ratio[:challenges, 0])
+            beaten -= (places >= 0) & (least[:, 0] >= ratio[:challenges, 0])
         else:
-            beaten = _votes(np.ascontiguousarray(least), np.ascontiguousarray(ratio[others].T), own)
+            beaten = _votes(
+                np.ascontiguousarray(least), np.ascontiguousarray(ratio[others].T), places
+            )
         value[row] = np.where(sizes > 0, beaten / np.maximum(sizes, 1), NO_OTHER)
     return value
 
@@ -158,7 +160,7 @@ def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: floa
 def _votes(least: FloatArray, others: FloatArray, own: IntArray) -> IntArray:
     """Number of others, (queries, z), that are no larger in more than half of the queries."""
     points, queries = least.shape
-    found = np.zeros(points, dtype=np.int64)
+    counts = np.zeros(points, dtype=np.int64)
     votes = np.empty(others.shape[1], dtype=np.int16)
     for point in range(points):
         votes[:] = 0
@@ -172,5 +174,5 @@ def _votes(least: FloatArray, others: FloatArray, own: IntArray) -> IntArray:
         total = 0
         for z in range(len(votes)):
             total += 2 * votes[z] > queries
-        found[point] = total
-    return found
+        counts[point] = total
+    return counts

@@ -45,7 +45,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     if outside.any():
         raise InputError(
             f"expected losses of at least 0 for statistic {chosen.name}, got "
-            f"{losses.loss[outside][0]:g}; `statistic=\"loss\"` accepts any, and so does "
+            f'{losses.loss[outside][0]:g}; `statistic="loss"` accepts any, and so does '
             "em.attacks.scores_of(losses, em.attacks.Loss())."
         )
     if losses.one_run:
@@ -54,14 +54,14 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     together = False
     parts = [losses.padded(hypothesis) for hypothesis in (0, 1)]
     for number, name in enumerate(losses.names):
-        own = [part[number] for part in parts]
-        sizes = [len(values) for values in own]
+        sides = [part[number] for part in parts]
+        sizes = [len(values) for values in sides]
         # A statistic may use all models of a base together.
-        values = chosen(np.concatenate(own)[None, :])[0]
+        values = chosen(np.concatenate(sides)[None, :])[0]
         groups = np.split(values, [sizes[0]])
-        together = together or not _one_by_one(chosen, np.concatenate(own), values)
-        kept = [group[~np.isnan(loss)] for group, loss in zip(groups, own, strict=True)]
-        if skip and not all(len(each) for each in kept):
+        together = together or not _one_by_one(chosen, np.concatenate(sides), values)
+        kept = [group[~np.isnan(loss)] for group, loss in zip(groups, sides, strict=True)]
+        if skip and not all(len(side) for side in kept):
             continue
         without.append(kept[0])
         with_point.append(kept[1])

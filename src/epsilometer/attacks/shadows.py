@@ -191,7 +191,7 @@ def ranks(
     """Number of samples in its row below each value (left) or up to it (right), and the row's size."""
     ordered = np.sort(samples, axis=-1)  # NaN goes to the end
     sizes = np.sum(~np.isnan(samples), axis=-1)
-    found = np.empty(values.shape, dtype=np.int64)
+    counts = np.empty(values.shape, dtype=np.int64)
     for row, (present, size) in enumerate(zip(ordered, sizes, strict=True)):
-        found[row] = np.searchsorted(present[:size], values[row], side=side)
-    return found, sizes
+        counts[row] = np.searchsorted(present[:size], values[row], side=side)
+    return counts, sizes

@@ -101,8 +101,8 @@ def _groups(losses: PoolLosses) -> list[tuple[IntArray, IntArray]]:
     _, label = np.unique(losses.labels, return_inverse=True)
     many = np.bincount(label[references], minlength=label.max() + 1) >= OWN_LABEL_FROM
     groups = [
-        (points[label[points] == each], references[label[references] == each])
-        for each in np.flatnonzero(many)
+        (points[label[points] == code], references[label[references] == code])
+        for code in np.flatnonzero(many)
     ]
     return [*groups, (points[~many[label[points]]], references)]
 
