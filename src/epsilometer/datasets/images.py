@@ -123,8 +123,8 @@ IMAGE_SETS = {images.name: images for images in (MNIST, MNIST_5K, FASHION_MNIST)
 
 def cache_folder() -> Path:
     """``EPSILOMETER_CACHE``, or ``epsilometer`` in the user's cache folder."""
-    if own := os.environ.get("EPSILOMETER_CACHE"):
-        return Path(own)
+    if folder := os.environ.get("EPSILOMETER_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epsilometer"
 
 
@@ -138,20 +138,20 @@ def load_images(
     checksums, the error explains how to provide it manually.
     """
     if path is not None:
-        found = _from_path(wanted, path)
-        if found is None:
+        arrays = _from_path(wanted, path)
+        if arrays is None:
             raise InputError(f"{path}: contains no files of {wanted.name}. {_by_hand(wanted)}")
-        return _population(wanted, *found)
+        return _population(wanted, *arrays)
     folder = cache_folder() / wanted.name
     try:
         # Unlike pathlib's version, this is False for a folder without read permission.
-        found = _from_path(wanted, folder) if os.path.isdir(folder) else None
+        arrays = _from_path(wanted, folder) if os.path.isdir(folder) else None
     except InputError as error:
         raise InputError(f"{error} This is the cached copy: delete it and try again.") from None
-    if found is None:
-        found = _from_package(wanted, on_message)
-        _keep(folder, *found)
-    return _population(wanted, *found)
+    if arrays is None:
+        arrays = _from_package(wanted, on_message)
+        _keep(folder, *arrays)
+    return _population(wanted, *arrays)
 
 
 def _population(wanted: ImageSet, pixels: Bytes, labels: Bytes) -> Population:

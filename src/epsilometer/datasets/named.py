@@ -59,8 +59,8 @@ def load_population(
         Shape of a record's features, such as (1, 8, 8) for the images of ``digits``, which otherwise are
         rows of 64 pixels; the number of values must match.
     """
-    found = _loaded(source, folder=folder, path=path, on_message=on_message)
-    return found if shape is None else found.shaped(shape)
+    population = _loaded(source, folder=folder, path=path, on_message=on_message)
+    return population if shape is None else population.shaped(shape)
 
 
 def _loaded(

@@ -51,15 +51,15 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # It takes logarithms of 0, discards them, and warns that its orders could be finer.
         warnings.filterwarnings("ignore", "Optimal order is the", UserWarning)
-        found = by_divergences.get_epsilon(delta)
-        if found <= LARGEST_EPSILON:
+        epsilon = by_divergences.get_epsilon(delta)
+        if epsilon <= LARGEST_EPSILON:
             try:
-                found = by_losses.get_epsilon(delta, eps_error=EPSILON_ERROR)
+                epsilon = by_losses.get_epsilon(delta, eps_error=EPSILON_ERROR)
             except (RuntimeError, ValueError) as error:
                 raise InputError(
                     f"the accountant gives no epsilon at delta={delta}: {error}"
                 ) from None
-    return max(0.0, float(found))  # negative if delta alone covers the mechanism
+    return max(0.0, float(epsilon))  # negative if delta alone covers the mechanism
 
 
 FEW = 6.0
@@ -86,7 +86,7 @@ def reads_low(done: tuple[Steps, ...], delta: float) -> bool:
     exact = accounted_epsilon(done, delta) - EPSILON_ERROR
     if not math.isfinite(exact):
         return False
-    for place in (each for each in BULK if each > delta):
+    for place in (bulk_delta for bulk_delta in BULK if bulk_delta > delta):
         shown = accounted_epsilon(done, place) - EPSILON_ERROR
         if shown > LEAST:
             return _gaussian_through(shown, place, delta) < LOW * exact

@@ -73,8 +73,8 @@ class NoisyCoordinates:
 
     def variances(self) -> FloatArray:
         """Variance over steps of each canary; needs two steps."""
-        found = (self.squares - self.total**2 / self.steps) / (self.steps - 1)
-        return np.maximum(found, 0.0)  # rounding
+        variances = (self.squares - self.total**2 / self.steps) / (self.steps - 1)
+        return np.maximum(variances, 0.0)  # rounding
 
     def explained(self, sampling_rate: float) -> bool:
         """Whether independent noise and membership explain the differences of means over steps."""
@@ -91,10 +91,10 @@ class NoisyCoordinates:
 
     def _by_mean_and_variance(self, rate: float) -> FloatArray:
         means, variances = self.means(), self.variances()
-        found = rate * means / float(means.var())
+        scores = rate * means / float(means.var())
         added = rate * (1 - rate)
         if added > 0:
             usual = max(float(np.quantile(variances, 0.25)), LEAST_VARIANCE * added)
             weight = added / (usual * (usual + added))  # 1 / v - 1 / (v + d) without cancellation
-            found += (self.steps - 1) / 2 * weight * variances
-        return found
+            scores += (self.steps - 1) / 2 * weight * variances
+        return scores

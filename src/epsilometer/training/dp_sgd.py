@@ -220,12 +220,12 @@ class DpSgd(ModuleParameters):
                 "expected one coin (true or false) per gradient canary, and at least one canary, got "
                 f"{coins.dtype} of shape {coins.shape}, gradient_canaries={count}."
             )
-        own = np.random.default_rng(int(rng.integers(2**63)))
+        canary_rng = np.random.default_rng(int(rng.integers(2**63)))
         attached = []
 
         def draws() -> Iterator[BoolArray]:
             while True:
-                yield self.participants(count, own)
+                yield self.participants(count, canary_rng)
 
         def watch(optimizer: Any) -> None:
             canaries = GradientCanaries(
@@ -233,7 +233,7 @@ class DpSgd(ModuleParameters):
                 included=coins,
                 sampling_rate=self.sampling_rate,
                 draws=draws(),
-                rng=own,
+                rng=canary_rng,
                 known_records=self.known_records,
             )
             attached.append(canaries)
@@ -246,8 +246,8 @@ class DpSgd(ModuleParameters):
         if not self.gradient_canaries:
             raise InputError("expected gradient_canaries > 0, got gradient_canaries=0.")
         included = flip(self.gradient_canaries, rng)
-        found = self.gradient_scores(dataset, included, rng)
-        return Scores.of_canaries(found[included], found[~included])
+        scores = self.gradient_scores(dataset, included, rng)
+        return Scores.of_canaries(scores[included], scores[~included])
 
     @property
     def canary_settings(self) -> dict[str, object]:

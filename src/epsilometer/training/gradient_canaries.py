@@ -204,9 +204,9 @@ class GradientCanaries:
             If records took part in steps at another rate than canaries, so that the canaries are not
             representative.
         """
-        found = self.each_score()
+        scores = self.each_score()
         self._check_rates()
-        return Scores.of_canaries(found[self.included], found[~self.included])
+        return Scores.of_canaries(scores[self.included], scores[~self.included])
 
     def model(self, delta: float) -> CurveModel:
         """The model for the scores; see :meth:`epsilometer.DpSgd.canary_model`."""
@@ -273,8 +273,10 @@ class GradientCanaries:
         self._offset = coordinates - (ends - sizes)[self._part]
         self._readers = []
         for number, part in enumerate(self._parts):
-            own = np.flatnonzero(self._part == number)
-            self._readers.append((own, torch.tensor(self._offset[own], device=part.device)))
+            canaries = np.flatnonzero(self._part == number)
+            self._readers.append(
+                (canaries, torch.tensor(self._offset[canaries], device=part.device))
+            )
         self._row_bytes = sum(part.numel() * part.element_size() for part in self._parts)
 
     def _clipped(self) -> None:
@@ -304,24 +306,24 @@ class GradientCanaries:
         rows = [
             _as_rows(gradient, part) for gradient, part in zip(gradients, self._parts, strict=True)
         ]
-        lengths = [each.norm(2, dim=1) for each in rows]
+        lengths = [matrix.norm(2, dim=1) for matrix in rows]
         whole = torch.stack(lengths, dim=1).norm(2, dim=1)
         factors = (self._optimizer.max_grad_norm / (whole + 1e-6)).clamp(max=1.0)
-        for each, (own, offset) in zip(rows, self._readers, strict=True):
-            added = (factors.to(each.dtype) @ each)[offset]
-            self._of_records[own] += added.detach().double().cpu().numpy()
+        for matrix, (canaries, offset) in zip(rows, self._readers, strict=True):
+            added = (factors.to(matrix.dtype) @ matrix)[offset]
+            self._of_records[canaries] += added.detach().double().cpu().numpy()
 
     def _clip_together(self, chosen: IndexArray) -> None:
         """Clip records and canaries as one batch."""
-        own = self._gradients()
+        gradients = self._gradients()
         held = [part.grad_sample for part in self._parts]
-        self._call_with(self._rows(chosen, own))
+        self._call_with(self._rows(chosen, gradients))
         for part, before in zip(self._parts, held, strict=True):
             used, part.grad_sample = part.grad_sample, before
             # Opacus marks gradients as used, to detect a missing zero_grad.
             if hasattr(used, "_processed"):
-                for each in before if isinstance(before, list) else [before]:
-                    each._processed = True
+                for gradient in before if isinstance(before, list) else [before]:
+                    gradient._processed = True
 
     def _clip_alone(self, chosen: IndexArray) -> None:
         """Clip canaries as a separate batch and add it to the sum, even if the optimizer replaces it."""
@@ -341,7 +343,7 @@ class GradientCanaries:
 
     def _gradients(self) -> list[Any]:
         """Per-record gradients of this batch for each parameter, from a single backward pass."""
-        found = []
+        gradients = []
         for part in self._parts:
             gradient = part.grad_sample
             if isinstance(gradient, list):
@@ -354,23 +356,23 @@ class GradientCanaries:
                 gradient = gradient[0]
             if gradient is None:
                 raise InputError("expected a backward pass before optimizer.step(), got none.")
-            found.append(gradient)
-        return found
+            gradients.append(gradient)
+        return gradients
 
     def _rows(self, chosen: IndexArray, before: list[Any]) -> list[Any]:
         """Per-record gradients followed by those of canaries, which have one non-zero coordinate."""
         torch = torch_modules.loaded()
         length = self._raw_norm * float(self._optimizer.max_grad_norm)
-        found = []
+        tensors = []
         for number, (part, gradient) in enumerate(zip(self._parts, before, strict=True)):
             rows = gradient.new_zeros((len(gradient) + len(chosen), *part.shape))
             rows[: len(gradient)] = gradient
-            own = np.flatnonzero(self._part[chosen] == number)
-            where = torch.tensor(len(gradient) + own, device=part.device)
-            offset = torch.tensor(self._offset[chosen[own]], device=part.device)
+            places = np.flatnonzero(self._part[chosen] == number)
+            where = torch.tensor(len(gradient) + places, device=part.device)
+            offset = torch.tensor(self._offset[chosen[places]], device=part.device)
             _as_rows(rows, part)[where, offset] = length
-            found.append(rows)
-        return found
+            tensors.append(rows)
+        return tensors
 
     def _noisy(self) -> None:
         """Replaces the optimizer's noise: calls it, then reads the coordinates."""
@@ -381,8 +383,8 @@ class GradientCanaries:
         self._add_noise()
         noise, norm = float(self._optimizer.noise_multiplier), float(self._optimizer.max_grad_norm)
         x = np.empty(len(self.included))
-        for part, (own, offset) in zip(self._parts, self._readers, strict=True):
-            x[own] = part.grad.detach().reshape(-1)[offset].double().cpu().numpy()
+        for part, (canaries, offset) in zip(self._parts, self._readers, strict=True):
+            x[canaries] = part.grad.detach().reshape(-1)[offset].double().cpu().numpy()
         x = (x - self._of_records) / norm
         self._sums.add(x, noise_multiplier=noise, sampling_rate=self.sampling_rate)
         self._sizes.append(self._size)
@@ -475,6 +477,6 @@ def _draws_of(sampler: Any, count: int, rng: np.random.Generator) -> Iterator[Bo
     twin.generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
     while True:
         for chosen in twin:
-            found = np.zeros(count, dtype=bool)
-            found[np.asarray(chosen, dtype=np.intp)] = True
-            yield found
+            participants = np.zeros(count, dtype=bool)
+            participants[np.asarray(chosen, dtype=np.intp)] = True
+            yield participants

@@ -166,8 +166,8 @@ class Network:
         with np.errstate(over="ignore", invalid="ignore"):
             rows = np.asarray(points.features, dtype=np.float64).reshape(len(points), -1)
             scores = np.maximum(rows @ into + into_biases, 0.0) @ out.T + out_biases
-            own = np.take_along_axis(scores, labels[:, None], axis=1)
-            return np.asarray(np.logaddexp.reduce(scores - own, axis=1))
+            label_scores = np.take_along_axis(scores, labels[:, None], axis=1)
+            return np.asarray(np.logaddexp.reduce(scores - label_scores, axis=1))
 
     def parameters(self, model: NetworkModel) -> Floats:
         return np.concatenate([part.ravel() for part in model])

@@ -73,12 +73,12 @@ class Accounted:
             accountant = self.accountant()
             accountant.history = list(self.steps)
             try:
-                found = float(accountant.get_epsilon(delta))
+                epsilon = float(accountant.get_epsilon(delta))
             except (ArithmeticError, RuntimeError, ValueError) as error:
                 raise InputError(
                     f"the accountant gives no epsilon at delta={delta}: {error}"
                 ) from None
-        return max(0.0, found)
+        return max(0.0, epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,8 +178,8 @@ class Opacus(PyTorch):
             except validators.UnsupportedModuleError as error:
                 raise InputError(_unsupported(module, error)) from None
         returned, engine = self._parse_result(result)
-        own = _steps_on(module if returned is None else returned, taken)
-        if not own:
+        steps = _steps_on(module if returned is None else returned, taken)
+        if not steps:
             raise InputError(
                 "expected fit to train the given module, or to return (module, engine) with the module "
                 f"that it trained, got {len(taken)} optimizer steps, none of them on it."
@@ -187,7 +187,7 @@ class Opacus(PyTorch):
         if returned is None:
             _copy_state(module, untouched)
             returned = untouched
-        return torch_modules.in_evaluation_mode(returned), _accounted(engine, own)
+        return torch_modules.in_evaluation_mode(returned), _accounted(engine, steps)
 
     def _parse_result(self, result: Any) -> tuple[Module | None, Any]:
         """The returned module (None if the given one was trained) and the engine."""
@@ -256,8 +256,8 @@ def _batch_size(parts: Sequence[Any]) -> int | None:
 
 
 def _steps_on(module: Module, taken: Sequence[_Step]) -> list[_Step]:
-    own = set(map(id, module.parameters()))
-    return [step for step in taken if own & step.parameters]
+    parameters = set(map(id, module.parameters()))
+    return [step for step in taken if parameters & step.parameters]
 
 
 def _unwrapped(module: Module) -> Module:

@@ -94,8 +94,8 @@ class PyTorch(ModuleParameters):
         # thread's training, and losses must be reproducible, so every loss uses the same seed.
         with torch_modules.seeded(np.random.default_rng(0)):
             if self.loss_function is not None:
-                found = self.loss_function(model.eval(), point)
-                return loss_as_number(found, "loss(module, point)")
+                loss = self.loss_function(model.eval(), point)
+                return loss_as_number(loss, "loss(module, point)")
             return torch_modules.cross_entropy(model.eval(), point)
 
     def losses(self, model: Module, points: Dataset) -> Array:

@@ -137,7 +137,7 @@ def cross_entropy(module: Module, point: Point) -> float:
 def cross_entropies(module: Module, points: Dataset) -> Array:
     """The same for many records, in order."""
     torch = loaded()
-    labels, found = labels_of(points), []
+    labels, losses = labels_of(points), []
     for start in range(0, len(points), BATCH):
         part = slice(start, start + BATCH)
         with torch.no_grad():
@@ -153,10 +153,10 @@ def cross_entropies(module: Module, points: Dataset) -> Array:
             raise InputError(
                 f"expected labels from 0 to {scores.shape[1] - 1}, got {labels[part].max()}."
             )
-        own = np.take_along_axis(scores, labels[part][:, None], axis=1)
+        label_scores = np.take_along_axis(scores, labels[part][:, None], axis=1)
         with np.errstate(all="ignore"):  # losses that are not finite are reported as such
-            found.append(np.logaddexp.reduce(scores - own, axis=1))
-    return np.concatenate(found)
+            losses.append(np.logaddexp.reduce(scores - label_scores, axis=1))
+    return np.concatenate(losses)
 
 
 def trainable_parameters(module: Module) -> list[Any]:
