@@ -68,14 +68,16 @@ def draw_bases(
     With ``strengths`` (a, b), base i is attacked as if the (Gaussian) mechanism had mu s_i instead of
     mu, with s_i ~ Beta(a, b); the mechanism's epsilon does not change.
     """
-    each: list[Mechanism] = [mechanism] * bases
+    mechanisms: list[Mechanism] = [mechanism] * bases
     if strengths is not None:
         if not isinstance(mechanism, GaussianMechanism):
             raise InputError(f"expected a Gaussian mechanism with strengths, got {mechanism}.")
-        each = [GaussianMechanism(mechanism.mu * s) for s in rng.beta(*strengths, bases).tolist()]
+        mechanisms = [
+            GaussianMechanism(mechanism.mu * s) for s in rng.beta(*strengths, bases).tolist()
+        ]
     without, with_point = [], []
-    for own in each:
+    for base_mechanism in mechanisms:
         seen = rng.random(models) < power
-        without.append(own.scores(np.zeros(models, dtype=bool), rng))
-        with_point.append(own.scores(seen, rng))
+        without.append(base_mechanism.scores(np.zeros(models, dtype=bool), rng))
+        with_point.append(base_mechanism.scores(seen, rng))
     return Scores(without=without, with_point=with_point)

@@ -127,8 +127,8 @@ class SharedNoise:
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         which = clusters(len(member), self.group)
         common = rng.standard_normal(which[-1] + 1)[which]
-        own = rng.standard_normal(len(member))
-        noise = np.sqrt(self.correlation) * common + np.sqrt(1 - self.correlation) * own
+        own_noise = rng.standard_normal(len(member))
+        noise = np.sqrt(self.correlation) * common + np.sqrt(1 - self.correlation) * own_noise
         return np.asarray(self.mu * member + noise)
 
 
@@ -375,8 +375,8 @@ class Failures:
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Sizes below 1 for randomised response, above 1 for failures."""
-        each = rng.random(member.shape) < self.probability
-        failed = np.full(member.shape, rng.random() < self.probability) if self.shared else each
+        failures = rng.random(member.shape) < self.probability
+        failed = np.full(member.shape, rng.random() < self.probability) if self.shared else failures
         flipped = ~failed & (rng.random(member.shape) < expit(-self.response))
         size = rng.random(member.shape) + failed
         return np.where(member ^ flipped, size, -size)

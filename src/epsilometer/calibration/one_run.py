@@ -116,8 +116,8 @@ class OneRunCell:
     runs: int
 
     def __post_init__(self) -> None:
-        each, rest = divmod(self.canaries, self.training_runs)
-        if rest or each % self.mechanism.group:
+        per_run, rest = divmod(self.canaries, self.training_runs)
+        if rest or per_run % self.mechanism.group:
             raise InputError(
                 f"expected runs made of whole clusters of {self.mechanism.group}, got "
                 f"canaries={self.canaries} in training_runs={self.training_runs}."
@@ -125,12 +125,12 @@ class OneRunCell:
 
     def draw(self, rng: np.random.Generator) -> list[FloatPair]:
         """Scores of excluded and of included canaries, for each run."""
-        found = []
+        runs = []
         for _ in range(self.training_runs):
             member = rng.random(self.canaries // self.training_runs) < 0.5
             scores = self.mechanism.scores(member, rng)
-            found.append((scores[~member], scores[member]))
-        return found
+            runs.append((scores[~member], scores[member]))
+        return runs
 
 
 def scores_of(drawn: list[FloatPair]) -> Scores:
@@ -155,11 +155,13 @@ class OneRunBoundCell(OneRunCell):
     ) -> dict[str, dict[str, Any]]:
         """Tallies by method."""
         truth = self.mechanism.epsilon(self.delta)
-        found = dict.fromkeys([PROOF, *(each.label for each in ESTIMATORS)], BoundTally())
+        tallies = dict.fromkeys(
+            [PROOF, *(estimator.label for estimator in ESTIMATORS)], BoundTally()
+        )
         for _ in range(runs):
             for label, bound in self._bounds(self.draw(rng), significance).items():
-                found[label] += BoundTally.of(bound, truth=truth)
-        return {label: tally.as_dict() for label, tally in found.items()}
+                tallies[label] += BoundTally.of(bound, truth=truth)
+        return {label: tally.as_dict() for label, tally in tallies.items()}
 
     def _bounds(self, drawn: list[FloatPair], error: float) -> dict[str, float]:
         without, with_point = map(np.concatenate, zip(*drawn, strict=True))
@@ -171,15 +173,15 @@ class OneRunBoundCell(OneRunCell):
                 return bound()
             return 0.0
 
-        found = {
+        bounds = {
             PROOF: bound_or_zero(
                 lambda: prove(scores_of(drawn), delta=self.delta, error=error).at_least
             )
         }
-        for each in ESTIMATORS:
-            lower = partial(each.lower, auditor, self.delta, error)
-            found[each.label] = bound_or_zero(lower)
-        return found
+        for estimator in ESTIMATORS:
+            lower = partial(estimator.lower, auditor, self.delta, error)
+            bounds[estimator.label] = bound_or_zero(lower)
+        return bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,13 +204,13 @@ class OneRunIntervalCell(OneRunCell):
         truth, settings = self.mechanism.epsilon(self.delta), CurveSettings()
         wanted = [significance, 0.5, 1 - significance]
         models = analysis_models(self.delta)
-        found = dict.fromkeys(models, IntervalTally())
+        tallies = dict.fromkeys(models, IntervalTally())
         for _ in range(runs):
             scores = scores_of(self.draw(rng))
             for label, model in models.items():
                 quantiles = settings.estimate_quickly(scores, model).quantile("epsilon", wanted)
-                found[label] += IntervalTally.of(quantiles, truth=truth)
-        return {label: tally.as_dict() for label, tally in found.items()}
+                tallies[label] += IntervalTally.of(quantiles, truth=truth)
+        return {label: tally.as_dict() for label, tally in tallies.items()}
 
 
 def analysis_models(delta: float) -> dict[str, CurveModel]:

@@ -114,9 +114,9 @@ def one_run_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneR
             method=method,
             **tally.columns(),
         )
-        for cell, found in by_cell(plan, results)
+        for cell, job_results in by_cell(plan, results)
         if isinstance(cell, OneRunBoundCell)
-        for method, tally in summed(found, BoundTally).items()
+        for method, tally in summed(job_results, BoundTally).items()
     ]
 
 
@@ -124,7 +124,7 @@ def one_run_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[O
     """Rows of intervals, in the plan's order."""
     return [
         OneRunIntervalRow(**_place(cell), method=method, **tally.columns())
-        for cell, found in by_cell(plan, results)
+        for cell, job_results in by_cell(plan, results)
         if isinstance(cell, OneRunIntervalCell)
-        for method, tally in summed(found, IntervalTally).items()
+        for method, tally in summed(job_results, IntervalTally).items()
     ]

@@ -120,10 +120,10 @@ def ranks(cell: ModelCell, runs: int, rng: np.random.Generator) -> dict[str, lis
     from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 
     model = model_of(cell)
-    found: dict[str, list[float]] = {"epsilon": [], "strength": []}
+    ranks: dict[str, list[float]] = {"epsilon": [], "strength": []}
     for _ in range(runs):
         truth, counts = draw(model, cell.bases, cell.trials, rng)
         posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
-        for name, values in found.items():
+        for name, values in ranks.items():
             values.append(round(1 - posterior.probability_above(name, truth[name]), 6))
-    return found
+    return ranks

@@ -149,15 +149,15 @@ class StudyPlan:
 
 def describe(cell: Cell) -> dict[str, Any]:
     """A cell as plain data, in the order of its fields; it seeds the random numbers of its runs."""
-    found: dict[str, Any] = {"kind": type(cell).__name__}
+    description: dict[str, Any] = {"kind": type(cell).__name__}
     for name, value in vars(cell).items():
         if name == "mechanism":
-            found |= {"mechanism": value.name, "options": asdict(value)}
+            description |= {"mechanism": value.name, "options": asdict(value)}
         elif name == "rate":
-            found["false_positive_rate"] = "any" if value is None else value
+            description["false_positive_rate"] = "any" if value is None else value
         else:
-            found[name] = value
-    return found
+            description[name] = value
+    return description
 
 
 MECHANISMS: tuple[Mechanism, ...] = (
@@ -257,8 +257,10 @@ def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
         if power == 1 or mechanism != Null()
     ]
     cells += [
-        ProfileCell(mechanism=each, bases=bases, models=models, mixing=each.rate, runs=runs)
-        for each in SUBSAMPLED
+        ProfileCell(
+            mechanism=subsampled, bases=bases, models=models, mixing=subsampled.rate, runs=runs
+        )
+        for subsampled in SUBSAMPLED
         for bases, models in SIZES
     ]
     cells += [

@@ -55,7 +55,7 @@ class PoolCell:
     def draw(self, rng: np.random.Generator) -> PoolScores:
         """Scores of one pool."""
         member = rng.random((self.models, self.points)) < 0.5
-        value = np.stack([self.mechanism.scores(own, rng) for own in member])
+        value = np.stack([self.mechanism.scores(coins, rng) for coins in member])
         return PoolScores(value=value, member=member, fair_coins=True)
 
 
@@ -75,24 +75,24 @@ class PoolBoundCell(PoolCell):
     ) -> dict[str, dict[str, Any]]:
         """Tallies by method."""
         truth = self.mechanism.epsilon(self.delta)
-        found = dict.fromkeys(BOUNDS, BoundTally())
+        tallies = dict.fromkeys(BOUNDS, BoundTally())
         for _ in range(runs):
             for label, bound in bounds_of(self.draw(rng), self.delta, significance).items():
-                found[label] += BoundTally.of(bound, truth=truth)
-        return {label: tally.as_dict() for label, tally in found.items()}
+                tallies[label] += BoundTally.of(bound, truth=truth)
+        return {label: tally.as_dict() for label, tally in tallies.items()}
 
 
 def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
     """The bound of each method for a pool."""
-    found = SharedModels.of_pool(pool)
+    shared_models = SharedModels.of_pool(pool)
 
     def multiplied(epsilon: float) -> float:
-        return float(bets.mixed(found.log_capitals(epsilon, delta), independent=True))
+        return float(bets.mixed(shared_models.log_capitals(epsilon, delta), independent=True))
 
     return {
-        PROOF: refuted_up_to(lambda x: found.log_e_value(x, delta, error), error),
-        BY_POINT: refuted_up_to(lambda x: found.log_e_value_by_point(x, delta), error),
-        BY_MODEL: found.bound_by_model(delta, error),
+        PROOF: refuted_up_to(lambda x: shared_models.log_e_value(x, delta, error), error),
+        BY_POINT: refuted_up_to(lambda x: shared_models.log_e_value_by_point(x, delta), error),
+        BY_MODEL: shared_models.bound_by_model(delta, error),
         MULTIPLIED: refuted_up_to(multiplied, error),
     }
 
@@ -118,9 +118,9 @@ class PoolIntervalCell(PoolCell):
         truth, settings = self.mechanism.point_epsilon(self.delta), CurveSettings()
         wanted = [significance, 0.5, 1 - significance]
         label, model = next(iter(analysis_models(self.delta).items()))
-        found = IntervalTally()
+        tally = IntervalTally()
         for _ in range(runs):
             scores = self.draw(rng).by_point()
             quantiles = settings.estimate_quickly(scores, model).quantile("epsilon", wanted)
-            found += IntervalTally.of(quantiles, truth=truth)
-        return {label: found.as_dict()}
+            tally += IntervalTally.of(quantiles, truth=truth)
+        return {label: tally.as_dict()}

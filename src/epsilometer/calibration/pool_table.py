@@ -94,9 +94,9 @@ def pool_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[PoolBou
             method=method,
             **tally.columns(),
         )
-        for cell, found in by_cell(plan, results)
+        for cell, job_results in by_cell(plan, results)
         if isinstance(cell, PoolBoundCell)
-        for method, tally in summed(found, BoundTally).items()
+        for method, tally in summed(job_results, BoundTally).items()
     ]
 
 
@@ -108,7 +108,7 @@ def pool_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[Pool
             method=method,
             **tally.columns(),
         )
-        for cell, found in by_cell(plan, results)
+        for cell, job_results in by_cell(plan, results)
         if isinstance(cell, PoolIntervalCell)
-        for method, tally in summed(found, IntervalTally).items()
+        for method, tally in summed(job_results, IntervalTally).items()
     ]

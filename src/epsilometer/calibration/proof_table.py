@@ -107,9 +107,9 @@ def refutation_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[Refutat
             runs=tally.runs,
             refuted=tally.refuted,
         )
-        for cell, found in by_cell(plan, results)
+        for cell, job_results in by_cell(plan, results)
         if isinstance(cell, RefutationCell)
-        for name, tally in summed(found, RefutationTally).items()
+        for name, tally in summed(job_results, RefutationTally).items()
     ]
 
 
@@ -119,10 +119,10 @@ def power_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[PowerRow]:
 
 
 def _power_rows(plan: StudyPlan, results: Mapping[str, Any]) -> Iterator[PowerRow]:
-    for cell, found in by_cell(plan, results):
+    for cell, job_results in by_cell(plan, results):
         if not isinstance(cell, PowerCell):
             continue
-        for name, tally in summed(found, RefutationTally).items():
+        for name, tally in summed(job_results, RefutationTally).items():
             method, _, size = name.rpartition(" @ ")
             place = _place(cell)
             yield PowerRow(
@@ -139,10 +139,10 @@ def _power_rows(plan: StudyPlan, results: Mapping[str, Any]) -> Iterator[PowerRo
 def verdict_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[VerdictRow]:
     """Rows of verdicts, in the plan's order."""
     rows = []
-    for cell, found in by_cell(plan, results):
-        if not isinstance(cell, VerdictCell) or not found:
+    for cell, job_results in by_cell(plan, results):
+        if not isinstance(cell, VerdictCell) or not job_results:
             continue
-        sums, claims = summed(found, VerdictTally), cell.claims()
+        sums, claims = summed(job_results, VerdictTally), cell.claims()
         for factor in FACTORS:
             tally = sums[f"{factor:g}"]
             rows.append(

@@ -102,14 +102,14 @@ class RefutationCell:
     ) -> dict[str, dict[str, Any]]:
         """Tallies of the proof and of the control."""
         truth = self.mechanism.epsilon(self.delta)
-        found = {PROOF: RefutationTally(), PEEKING: RefutationTally()}
+        tallies = {PROOF: RefutationTally(), PEEKING: RefutationTally()}
         for _ in range(runs):
             scores = _drawn(self.mechanism, self.bases, self.models, rng)
             proof = bool(path(scores, truth, self.delta).max() >= -np.log(significance))
             peeked = self._peeked(scores, truth, significance)
             for label, refuted in ((PROOF, proof), (PEEKING, peeked)):
-                found[label] += RefutationTally(runs=1, refuted=int(refuted))
-        return {label: tally.as_dict() for label, tally in found.items()}
+                tallies[label] += RefutationTally(runs=1, refuted=int(refuted))
+        return {label: tally.as_dict() for label, tally in tallies.items()}
 
     def _peeked(self, scores: Scores, truth: float, significance: float) -> bool:
         """Whether any base's bound, with the error shared by bases, ever exceeds the truth."""
@@ -150,7 +150,7 @@ class PowerCell:
     ) -> dict[str, dict[str, Any]]:
         """Tallies by method and size, as in ``proof, any time @ 100``."""
         claim = self.factor * self.mechanism.epsilon(self.delta)
-        found: dict[str, RefutationTally] = {}
+        tallies: dict[str, RefutationTally] = {}
         for _ in range(runs):
             whole = _drawn(self.mechanism, self.bases, max(self.sizes), rng)
             decided = called(whole, self.mechanism)
@@ -158,10 +158,10 @@ class PowerCell:
                 for label, bound in self._methods(whole, decided, size).items():
                     at_least = bound(significance)
                     name = f"{label} @ {size}"
-                    found[name] = found.get(name, RefutationTally()) + RefutationTally(
+                    tallies[name] = tallies.get(name, RefutationTally()) + RefutationTally(
                         runs=1, refuted=int(claim < at_least), sum_at_least=at_least
                     )
-        return {name: tally.as_dict() for name, tally in found.items()}
+        return {name: tally.as_dict() for name, tally in tallies.items()}
 
     def _methods(
         self, whole: Scores, decided: list[tuple[BoolArray, BoolArray]], size: int
@@ -177,7 +177,7 @@ class PowerCell:
             share = error / len(auditors)
             return max(a.epsilon_lower(ClopperPearson(), share, delta, **how) for a in auditors)
 
-        found: dict[str, Callable[[float], float]] = {
+        methods: dict[str, Callable[[float], float]] = {
             PROOF: lambda error: prove(scores, delta=delta, error=error).at_least,
             COUNTED: lambda error: largest_refuted(FixedCounts(counts=counts), delta, error),
             FIXED: lambda error: best_base(ClopperPearson(), counts, delta, error),
@@ -188,9 +188,9 @@ class PowerCell:
             # As many scores as canaries of one run: exactly half of them included, as a fair coin may
             # do.
             run = Scores.of_canaries(sides[0][1], sides[0][0])
-            found[ONE_RUN] = lambda error: OneRunTest(scores=run).bound(delta, error)
-            found[STEINKE] = lambda error: auditors[0].epsilon_one_run(error, delta)
-        return found
+            methods[ONE_RUN] = lambda error: OneRunTest(scores=run).bound(delta, error)
+            methods[STEINKE] = lambda error: auditors[0].epsilon_one_run(error, delta)
+        return methods
 
 
 def _drawn(mechanism: Mechanism, bases: int, models: int, rng: np.random.Generator) -> Scores:

@@ -93,10 +93,10 @@ def count_alarms(
     on_progress: Callable[[int, int], None] | None,
 ) -> list[SelfTest]:
     """One test per labelled bound, all on the same null data."""
-    found: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {}
     for run, data in enumerate(drawn, start=1):
         for label, bound in bounds(data).items():
-            found.setdefault(label, []).append(bound)
+            by_label.setdefault(label, []).append(bound)
         if on_progress is not None:
             on_progress(run, runs)
     return [
@@ -107,7 +107,7 @@ def count_alarms(
             largest=max(values),
             significance=significance,
         )
-        for label, values in found.items()
+        for label, values in by_label.items()
     ]
 
 
@@ -127,14 +127,14 @@ def null_losses(losses: Losses, rng: np.random.Generator) -> Losses:
     """
     labels, replicates, hypotheses, values = [], [], [], []
     for base, name in enumerate(losses.names):
-        own = losses.loss[(losses.base == base) & (losses.hypothesis == 0)]
-        half = len(own) // 2
+        without = losses.loss[(losses.base == base) & (losses.hypothesis == 0)]
+        half = len(without) // 2
         if half < 3:
             raise InputError(
                 f"challenge base {name!r}: expected at least 6 models without the point, "
-                f"got {len(own)}."
+                f"got {len(without)}."
             )
-        mixed = rng.permutation(own)[: 2 * half]
+        mixed = rng.permutation(without)[: 2 * half]
         labels += [name] * (2 * half)
         hypotheses += [0] * half + [1] * half
         replicates += [*range(half), *range(half)]

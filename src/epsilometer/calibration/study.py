@@ -101,13 +101,13 @@ class StudyJob:
 
 def jobs_of(plan: StudyPlan) -> list[StudyJob]:
     """All jobs, long ones first so that no worker is left with one at the end."""
-    found: list[StudyJob] = []
+    jobs: list[StudyJob] = []
     for number, cell in enumerate(plan.cells):
         parts = [("runs", cell.runs, cell.chunk)]
         if isinstance(cell, CountsCell) and cell.posterior_runs:
             parts.append(("posterior", cell.posterior_runs, cell.posterior_chunk))
         for part, runs, chunk in parts:
-            found += [
+            jobs += [
                 StudyJob(number, part, first, min(chunk, runs - first))
                 for first in range(0, runs, chunk)
             ]
@@ -122,7 +122,7 @@ def jobs_of(plan: StudyPlan) -> list[StudyJob]:
         size = cell.canaries if isinstance(cell, ScoresCell) else cell.bases
         return -(10_000 * slow + size)
 
-    return sorted(found, key=weight)
+    return sorted(jobs, key=weight)
 
 
 def run_study(
@@ -168,13 +168,13 @@ def read_store(store: Path, plan: StudyPlan) -> dict[str, Any]:
             f"{store}: was created by another version of the estimators, whose numbers must not be "
             "mixed with these; use another folder or delete it."
         )
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for number, line in enumerate(lines[1:-1], start=2):
         entry = _parsed(line, store, number)
         if not isinstance(entry.get("job"), str) or not isinstance(entry.get("result"), dict):
             raise InputError(f"{store} line {number}: expected a job and its result.")
-        found[entry["job"]] = entry["result"]
-    return found
+        results[entry["job"]] = entry["result"]
+    return results
 
 
 def _parsed(line: str, store: Path, number: int) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def run_job(plan: StudyPlan, job: StudyJob) -> dict[str, Any]:
     if isinstance(cell, ProfileCell):
         return {WHOLE_CURVE: judge_profile(cell, plan.significance, job.size, rng).as_dict()}
     if isinstance(cell, ScoresCell):
-        found = _scores_job(plan, cell, job.size, rng)
+        tallies = _scores_job(plan, cell, job.size, rng)
     else:
         drawn = draw_counts(
             cell.mechanism,
@@ -264,8 +264,8 @@ def run_job(plan: StudyPlan, job: StudyJob) -> dict[str, Any]:
             rng=rng,
         )
         judge = _judge_posterior if job.part == "posterior" else _judge_counts
-        found = judge(plan, cell, *drawn)
-    return {label: tally.as_dict() for label, tally in found.items()}
+        tallies = judge(plan, cell, *drawn)
+    return {label: tally.as_dict() for label, tally in tallies.items()}
 
 
 def truth_of(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
@@ -284,18 +284,18 @@ def _judge_counts(plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray) -
     # Few distinct pairs of counts occur; each is evaluated once.
     pairs, where = np.unique(drawn, axis=0, return_inverse=True)
     counts = _counts(pairs[:, 0], pairs[:, 1], cell.trials)
-    found = {}
+    tallies = {}
     for estimator in FROM_COUNTS:
         # The largest over all bases has error probability ``significance`` at each end; see
         # `best_interval`.
         low, _ = estimator.interval(counts, cell.delta, 2 * plan.significance / cell.bases)
         _, high = estimator.interval(counts, cell.delta, 2 * plan.significance)
-        found[estimator.label] = Tally.of(
+        tallies[estimator.label] = Tally.of(
             low[where].reshape(x.shape).max(axis=1),
             high[where].reshape(x.shape).max(axis=1),
             truth=truth_of(cell, estimator.gaussian),
         )
-    return found
+    return tallies
 
 
 def _judge_posterior(

@@ -172,12 +172,12 @@ class CurveRow:
         With the best attacks at most ``significance`` of intervals may be entirely above the truth, and
         twice as many may miss it if :attr:`must_cover`.
         """
-        found = 1.0
+        chance = 1.0
         if self.power == 1:
-            found = chance_of(self.above, self.runs, significance)
+            chance = chance_of(self.above, self.runs, significance)
         if self.must_cover:
-            found = min(found, chance_of(self.runs - self.covers, self.runs, 2 * significance))
-        return found
+            chance = min(chance, chance_of(self.runs - self.covers, self.runs, 2 * significance))
+        return chance
 
     def mark(self, significance: float) -> str:
         """``!!`` if chance does not explain the failures, ``!`` if it hardly does."""
@@ -219,11 +219,11 @@ def by_cell(
 def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
     """Rows of the cells on known mechanisms, in the plan's order."""
     rows = []
-    for cell, found in by_cell(plan, results):
+    for cell, job_results in by_cell(plan, results):
         if not isinstance(cell, CountsCell | ScoresCell):
             continue
         sums: dict[str, Tally] = {}
-        for result in found:
+        for result in job_results:
             for name, data in result.items():
                 if name not in KINDS:
                     raise InputError(f"expected a known estimator, got {name!r}.")
@@ -262,11 +262,13 @@ def _bound_row(cell: CountsCell | ScoresCell, name: str, tally: Tally) -> BoundR
 def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
     """Rows of the cells under the model itself."""
     rows = []
-    for cell, found in by_cell(plan, results):
-        if not isinstance(cell, ModelCell) or not found:
+    for cell, job_results in by_cell(plan, results):
+        if not isinstance(cell, ModelCell) or not job_results:
             continue
-        for parameter in sorted(found[0]["ranks"]):
-            ranks = np.array([float(rank) for one in found for rank in one["ranks"][parameter]])
+        for parameter in sorted(job_results[0]["ranks"]):
+            ranks = np.array(
+                [float(rank) for one in job_results for rank in one["ranks"][parameter]]
+            )
             covered = {
                 f"covered_{level}": int(np.sum(np.abs(ranks - 0.5) <= level / 200))
                 for level in (50, 80, 90, 95)
@@ -288,11 +290,11 @@ def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
 def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[CurveRow]:
     """Rows of the cells of the curve model, in the plan's order."""
     rows = []
-    for cell, found in by_cell(plan, results):
-        if not isinstance(cell, ProfileCell) or not found:
+    for cell, job_results in by_cell(plan, results):
+        if not isinstance(cell, ProfileCell) or not job_results:
             continue
         tally = ProfileTally()
-        for result in found:
+        for result in job_results:
             if set(result) != {WHOLE_CURVE}:
                 raise InputError(f"expected a known estimator, got {', '.join(result)}.")
             tally += ProfileTally.from_dict(result[WHOLE_CURVE])
@@ -340,21 +342,21 @@ class Summary:
 def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summary]:
     """The worst case of each estimator, and how close to the truth it came."""
     by_place = sorted(rows, key=lambda row: list(KINDS).index(row.estimator))
-    found = []
+    summaries = []
     for name, group in groupby(by_place, key=lambda row: row.estimator):
-        own = list(group)
-        near = [row.tightness for row in own if row.truth > 0 and row.power == 1]
-        found.append(
+        estimator_rows = list(group)
+        near = [row.tightness for row in estimator_rows if row.truth > 0 and row.power == 1]
+        summaries.append(
             Summary(
                 estimator=name,
-                kind=own[0].kind,
-                cells=len(own),
-                worst=max(own, key=lambda row: row.failure_rate),
-                too_often=sum(row.verdict(significance) == TOO_OFTEN for row in own),
+                kind=estimator_rows[0].kind,
+                cells=len(estimator_rows),
+                worst=max(estimator_rows, key=lambda row: row.failure_rate),
+                too_often=sum(row.verdict(significance) == TOO_OFTEN for row in estimator_rows),
                 tightness=float(np.median(near)) if near else float("nan"),
             )
         )
-    return found
+    return summaries
 
 
 def to_csv(rows: Iterable[Any], kind: type[Any]) -> str:

@@ -71,14 +71,14 @@ class VerdictCell:
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
         """Tallies by factor; proofs have error probability ``significance``."""
-        found = {factor: VerdictTally() for factor in FACTORS}
+        tallies = {factor: VerdictTally() for factor in FACTORS}
         for _ in range(runs):
             posterior = self._posterior(rng)
             for factor, claim in self.claims().items():
                 label = "" if posterior is None else self._label(posterior, claim, significance)
                 kinds = {NAMES[label]: 1} if label in NAMES else {}
-                found[factor] += VerdictTally(runs=1, **kinds)
-        return {f"{factor:g}": tally.as_dict() for factor, tally in found.items()}
+                tallies[factor] += VerdictTally(runs=1, **kinds)
+        return {f"{factor:g}": tally.as_dict() for factor, tally in tallies.items()}
 
     def _posterior(self, rng: np.random.Generator) -> Any:
         from epsilometer.engines.curve.engine import CurveSettings

@@ -76,7 +76,7 @@ def judge_profile(
     )
     wanted, settings = [significance, 0.5, 1 - significance], CurveSettings()
     truth = cell.mechanism.epsilon(cell.delta)
-    found, plain = np.empty((runs, len(wanted))), np.empty(runs)
+    quantiles, plain = np.empty((runs, len(wanted))), np.empty(runs)
     for run in range(runs):
         scores = draw_bases(
             cell.mechanism,
@@ -87,9 +87,9 @@ def judge_profile(
             rng=rng,
         )
         posterior = settings.estimate_quickly(scores, model)
-        found[run] = posterior.quantile("epsilon", wanted)
+        quantiles[run] = posterior.quantile("epsilon", wanted)
         plain[run] = probability_under_plain_prior(posterior.solution, truth)
-    return ProfileTally.of(found, plain, truth=truth, significance=significance)
+    return ProfileTally.of(quantiles, plain, truth=truth, significance=significance)
 
 
 # --- the plain prior, for comparison with the model's own -------------------------------------------
@@ -130,7 +130,7 @@ def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
 
 def _plain_share(curves: Curves, model: CurveModel) -> float:
     """Prior probability of curves under the plain prior, up to a factor."""
-    several = len({each.curves.rate for each in model.components})
+    several = len({component.curves.rate for component in model.components})
     if several == 1:
         return 1.0
     interpretations = 2 * (several - 1)
