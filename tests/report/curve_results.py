@@ -70,7 +70,7 @@ def full() -> CurveResult:
     )
     question = Question(claim=0.5, claim_source="algorithm", deltas=(1e-6, 1e-3, 0.5))
     beside = em.estimate(counts, em.CountModel(delta=1e-3))
-    return judged(found, question=question, origin=origin, beside=beside)
+    return judged(found, question=question, origin=origin, beside=lambda: beside)
 
 
 @cache

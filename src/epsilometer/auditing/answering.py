@@ -122,18 +122,14 @@ def judged(source: Source, question: Question, *, on_message: Any, origin: Any =
     """A result that was read or given, judged by another question."""
     if source.result is not None:
         kept = source.result if origin is None else replace(source.result, origin=origin)
-        changed: dict[str, Any] = {"question": question, "on_message": on_message}
-        beside = getattr(kept, "beside", None)
-        if beside is not None:
-            changed["beside"] = replace(beside, question=question)
-        return replace(kept, **changed)
+        return replace(kept, question=question, on_message=on_message)
     recorded = source.recorded
     assert recorded is not None
     return result_of(
         recorded.posterior,
         question,
         scores=source.models,
-        beside=None if recorded.kind == COUNT else recorded.counted,
+        beside=None if recorded.kind == COUNT else recorded.count_reader,
         origin=recorded.origin if origin is None else origin,
         on_message=on_message,
     )

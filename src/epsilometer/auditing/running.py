@@ -26,6 +26,7 @@ from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.measurement.duplicates import base_warnings
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.pool_records import records_of
+from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
@@ -44,10 +45,11 @@ LONGEST_MESSAGE = 160
 
 
 class Counted(NamedTuple):
-    """The count model's part: how models were attacked, and the posterior from their counts."""
+    """The count model's part: how models were attacked, and the call that estimates from their counts."""
 
     attacked: AttackResult
-    posterior: CountPosterior
+    counts: AttackCounts
+    posterior: Callable[[], CountPosterior]
 
 
 class Estimated(NamedTuple):
@@ -68,7 +70,7 @@ class Estimated(NamedTuple):
         if self.curve is not None:
             return self.curve
         assert self.counted is not None
-        return self.counted.posterior
+        return self.counted.posterior()
 
 
 def run_audit(
@@ -133,11 +135,9 @@ def most_severe(results: Sequence[Result]) -> Result:
 
 
 def speak_to(result: Result, on_message: Callable[[str], None] | None) -> None:
-    """From now on a result and its parts report their work to somebody else."""
+    """From now on a result and its variants report their work to somebody else."""
     for part in (result, *result.variants.values()):
-        beside = getattr(part, "beside", None)
-        for each in (part, *([] if beside is None else [beside])):
-            object.__setattr__(each, "on_message", on_message)
+        object.__setattr__(part, "on_message", on_message)
 
 
 def _estimate_variants(
@@ -152,7 +152,8 @@ def _estimate_variants(
         if config.model is not None:
             attacked = config.plan.design.attack(losses, config.attack, statistic=config.statistic)
             counts = attacked.counts(config.target_alpha).with_flaws(flaws)
-            counted = Counted(attacked, estimate(counts, config.model))
+            # Beside the curve model it is estimated when somebody looks at it.
+            counted = Counted(attacked, counts, cache(partial(estimate, counts, config.model)))
         scores = config.plan.design.scores(losses, config.statistic, skip=True).with_flaws(flaws)
         curve = None if config.curve is None else estimate(scores, config.curve)
         estimated.append(Estimated(variant, losses, scores, curve, counted))
@@ -221,7 +222,7 @@ def origin_of(
     curves = None
     if counted is not None:
         curves = counted.attacked.sweep()
-        tables = {LOSSES: estimated.losses, COUNTS: counted.posterior.counts, CURVES: curves}
+        tables = {LOSSES: estimated.losses, COUNTS: counted.counts, CURVES: curves}
     return Origin(
         plan={
             "hash": plan.content_hash,

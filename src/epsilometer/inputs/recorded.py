@@ -6,8 +6,9 @@ untrusted: the summary is validated, and compared with the posterior.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -113,13 +114,18 @@ class Recorded:
         """The file of losses that an audit wrote next to the posterior."""
         return losses_in(self.path)
 
+    @property
+    def count_reader(self) -> Callable[[], Any] | None:
+        """Reads the posterior of the count model that `audit` wrote too; None without one."""
+        for name in (COUNT_POSTERIOR, OLD_COUNT_POSTERIOR):
+            if self.path.is_dir() and (self.path / name).exists():
+                return partial(_load, self.path / name)
+        return None
+
     @cached_property
     def counted(self) -> Any:
         """The posterior of the count model that `audit` wrote too; None without one."""
-        for name in (COUNT_POSTERIOR, OLD_COUNT_POSTERIOR):
-            if self.path.is_dir() and (self.path / name).exists():
-                return _load(self.path / name)
-        return None
+        return None if self.count_reader is None else self.count_reader()
 
     def of_kind(self, kind: str) -> Recorded | None:
         """The same result of one of the two models; None if it has no such posterior."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ import numpy as np
 
 from epsilometer.checks.comparison import CHECK_SEED
 from epsilometer.checks.roc_curves import RocCheck, check_rocs
-from epsilometer.checks.sensitivity import FACTORS, AlternativePrior
+from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import ContradictionError
@@ -22,6 +22,7 @@ from epsilometer.judgement.objections import MOST_NAMED
 from epsilometer.judgement.result import BaseLeak, Result
 from epsilometer.judgement.verdict import Outcome
 from epsilometer.model.scores import Scores
+from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.tabulated import Tabulated
 
 MOST_LISTED = 4
@@ -34,14 +35,15 @@ class CurveResult(Result):
 
     Parameters
     ----------
-    beside
-        The result of the count model from counts of the same models, for comparison.
+    count_posterior
+        Returns the count model's posterior from counts of the same models, for comparison; it is called
+        when somebody looks at ``beside``.
     """
 
     kind: ClassVar[str] = "curve"
 
     posterior: CurvePosterior
-    beside: CountResult | None = None
+    count_posterior: Callable[[], CountPosterior] | None = None
 
     @property
     def scores(self) -> Scores:
@@ -49,6 +51,20 @@ class CurveResult(Result):
         return self.posterior.scores
 
     data = proven_from = scores
+
+    @cached_property
+    def beside(self) -> CountResult | None:
+        """The result of the count model from counts of the same models; None without them."""
+        if self.count_posterior is None:
+            return None
+        self._tell("count model, for comparison")
+        return CountResult(
+            posterior=self.count_posterior(),
+            question=self.question,
+            scores=self.scores,
+            origin=self.origin,
+            on_message=self.on_message,
+        )
 
     @property
     def shares_models(self) -> bool:
@@ -86,7 +102,7 @@ class CurveResult(Result):
     def with_other_priors(self) -> dict[float, CurvePosterior]:
         """Posteriors by the factor of the prior's scale, without those that the scores contradict."""
         posteriors = {}
-        for factor in FACTORS:
+        for factor in PRIOR_FACTORS:
             self._tell(f"prior scale x {factor:g}")
             with suppress(ContradictionError):
                 posteriors[factor] = self.posterior.with_prior(self.model.epsilon.rescaled(factor))

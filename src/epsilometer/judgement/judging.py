@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from epsilometer.engines.curve.posterior import CurvePosterior
@@ -19,7 +20,7 @@ def result_of(
     question: Question | None = None,
     *,
     scores: Scores | None = None,
-    beside: CountPosterior | None = None,
+    beside: Callable[[], CountPosterior] | None = None,
     **context: Any,
 ) -> Result:
     """The result of either model: the only place where results are made.
@@ -29,7 +30,7 @@ def result_of(
     scores
         Scores of the models that were counted; for the count model.
     beside
-        The count model's posterior of the same models, to compare with; for the curve model.
+        Returns the count model's posterior of the same models, to compare with; for the curve model.
     context
         ``origin`` and ``on_message`` of the result.
     """
@@ -40,7 +41,4 @@ def result_of(
         raise InputError(
             f"expected a posterior, as em.estimate(...) returns it, got {type(posterior).__name__}."
         )
-    counted = None
-    if beside is not None:
-        counted = CountResult(posterior=beside, question=asked, scores=posterior.scores, **context)
-    return CurveResult(posterior=posterior, question=asked, beside=counted, **context)
+    return CurveResult(posterior=posterior, question=asked, count_posterior=beside, **context)
