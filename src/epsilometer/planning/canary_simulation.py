@@ -141,8 +141,8 @@ class Canaries:
         """The input of the engine: many scores as counts, and the curves that are not refuted."""
         model = self._model(canaries)
         scores = Scores(
-            without=[each[0] for each in drawn],
-            with_point=[each[1] for each in drawn],
+            without=[pair[0] for pair in drawn],
+            with_point=[pair[1] for pair in drawn],
             one_run=True,
         )
         if canaries > WHOLE and not any(family.pieces for family in model.families):
@@ -152,7 +152,7 @@ class Canaries:
 
     def _model(self, canaries: int) -> CurveModel:
         """The curves that smaller audits leave."""
-        size = next((each for each in (MANY, WHOLE) if canaries > each), None)
+        size = next((limit for limit in (MANY, WHOLE) if canaries > limit), None)
         if size is None:
             return self.model
         if size not in self._left:
@@ -181,9 +181,9 @@ class KeptCurves:
 
 def left_of(scores: Scores, model: CurveModel) -> CurveModel:
     """The model without curves that such scores refute."""
-    found = CurveSettings().estimate_quickly(scores, model)
+    posterior = CurveSettings().estimate_quickly(scores, model)
     kept = frozenset(
-        (share.family, share.mixing) for share in found.families if share.probability >= RARE
+        (share.family, share.mixing) for share in posterior.families if share.probability >= RARE
     )
     left: Any = KeptCurves(mixing=model.mixing, kept=kept)
     families = tuple(family for family in model.families if left.curves(family))
@@ -195,7 +195,9 @@ def counted(base: BaseScores, blocks: int = BLOCKS) -> BaseScores:
     size = np.cumsum(base.zeros + base.ones)
     places = np.sin(np.linspace(0, np.pi / 2, blocks + 1)[1:]) ** 2 * size[-1]
     ends = np.unique(np.append(np.searchsorted(size, places[:-1]), len(size) - 1))
-    zeros, ones = (np.diff(np.cumsum(each)[ends], prepend=0) for each in (base.zeros, base.ones))
+    zeros, ones = (
+        np.diff(np.cumsum(counts)[ends], prepend=0) for counts in (base.zeros, base.ones)
+    )
     return BaseScores(
         value=-np.arange(len(ends), dtype=float), zeros=zeros, ones=ones, grouped=True
     )

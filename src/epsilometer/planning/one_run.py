@@ -299,11 +299,11 @@ def plan_one_run(
         search = CanarySearch(
             plan=plan, on_progress=progress, on_message=message or (lambda _: None)
         )
-        found = search.smallest()
-        centre = found or max(search.answers)
+        canaries = search.smallest()
+        centre = canaries or max(search.answers)
         return replace(
             plan,
-            recommended=None if found is None else search.planned(found),
+            recommended=None if canaries is None else search.planned(canaries),
             designs=tuple(search.planned(size) for size in sorted(search.answers)),
             proofs=search.proofs(),
             known_strength_width=search.known_strength_width(centre),
@@ -357,7 +357,7 @@ class CanarySearch:
 
     def margins(self, size: int) -> list[float]:
         """The worst margin of each simulation."""
-        return [worst_margin(self.plan.goals, found.answer) for found in self.answers[size]]
+        return [worst_margin(self.plan.goals, audit.answer) for audit in self.answers[size]]
 
     def expected(self, size: int) -> float:
         """Probability of reaching the goals, from the mean and spread of a few margins."""
@@ -373,7 +373,7 @@ class CanarySearch:
     def guess(self, first: int) -> float:
         """The required size if widths are proportional to 1 / sqrt(canaries)."""
         goals, wanted = self.plan.goals, math.inf
-        width = float(np.median([found.answer.width for found in self.answers[first]]))
+        width = float(np.median([audit.answer.width for audit in self.answers[first]]))
         for goal in goals:
             if isinstance(goal, IntervalWidth):
                 wanted = min(wanted, goal.at_most)
@@ -434,7 +434,7 @@ class CanarySearch:
         powers = [step * 10**power for power in range(2, 7) for step in PROOF_STEPS]
         least = FEWEST * design.runs
         sizes = {design.fitting(round(n)) for n in powers if least <= n <= design.most}
-        found = []
+        proofs = []
         for size in sorted(sizes | {design.sizes[-1]}):
             values = []
             for number in range(_often(size, PROOFS)):
@@ -442,8 +442,8 @@ class CanarySearch:
                 self._count()
             share = None if claim is None else float(np.mean([v > claim.claim for v in values]))
             proven = float(np.median(values))
-            found.append(ProofSize(canaries=size, proven=proven, refuted_share=share))
-        return tuple(found)
+            proofs.append(ProofSize(canaries=size, proven=proven, refuted_share=share))
+        return tuple(proofs)
 
     def known_strength_width(self, size: int) -> float | None:
         """The median width with a known strength; None if the model has a fixed one."""
@@ -459,14 +459,14 @@ class CanarySearch:
 
     def planned(self, size: int) -> PlannedCanaries:
         """The simulated properties of a size."""
-        found, claim = self.answers[size], self.plan.claim_goal
-        widths = _quantiles([each.answer.width for each in found])
-        proven = _quantiles([each.proven for each in found])
-        share, often = self.reached(size), len(found)
-        verdicts = [] if claim is None else [claim.outcome(each.answer) for each in found]
+        audits, claim = self.answers[size], self.plan.claim_goal
+        widths = _quantiles([audit.answer.width for audit in audits])
+        proven = _quantiles([audit.proven for audit in audits])
+        share, often = self.reached(size), len(audits)
+        verdicts = [] if claim is None else [claim.outcome(audit.answer) for audit in audits]
         refuted = None
         if claim is not None:
-            refuted = float(np.mean([each.proven > claim.claim for each in found]))
+            refuted = float(np.mean([audit.proven > claim.claim for audit in audits]))
         # A share of 0 or 1 has an error too: that of one simulation more on the other side.
         near = (share * often + 1) / (often + 2)
         return PlannedCanaries(

@@ -28,8 +28,8 @@ def recommendation(plan: OneRunPlan) -> str:
             f"Nothing needs to be measured: the prior alone gives {goal} (its "
             f"{100 * plan.level:g} % interval is {number_words(plan.prior_width)} wide)."
         )
-    found = plan.recommended
-    if found is None:
+    design = plan.recommended
+    if design is None:
         largest = plan.designs[-1]
         return (
             f"No number of canaries up to {plan.design.sizes[-1]:,} reaches {goal} with probability "
@@ -38,12 +38,12 @@ def recommendation(plan: OneRunPlan) -> str:
         )
     runs = plan.design.runs
     where = "one training run" if runs == 1 else f"{runs} training runs"
-    each = "" if runs == 1 else f", {found.canaries_per_run:,} in each"
+    split = "" if runs == 1 else f", {design.canaries_per_run:,} in each"
     return (
-        f"Take {found.canaries:,} canaries in {where}{each}, each included by a fair coin: they reach "
-        f"{goal} in {share_words(found)}; the median width is "
-        f"{number_words(found.median_width)} ({number_words(found.low_width)} to "
-        f"{number_words(found.high_width)} in 80 % of such audits)."
+        f"Take {design.canaries:,} canaries in {where}{split}, each included by a fair coin: they reach "
+        f"{goal} in {share_words(design)}; the median width is "
+        f"{number_words(design.median_width)} ({number_words(design.low_width)} to "
+        f"{number_words(design.high_width)} in 80 % of such audits)."
     )
 
 
@@ -88,7 +88,7 @@ def _proof(plan: OneRunPlan, shown: PlannedCanaries) -> list[str]:
     claim = plan.claim_goal
     if claim is None:
         return sentences
-    best = max(plan.proofs, key=lambda each: each.proven)
+    best = max(plan.proofs, key=lambda proof: proof.proven)
     if plan.scenario.epsilon <= claim.claim:
         sentences.append("The claim is true under the assumed curve, so no proof will refute it.")
     elif plan.proof_size is not None:
@@ -157,7 +157,7 @@ def described(plan: OneRunPlan) -> dict[str, Any]:
         "designs": [asdict(design) for design in plan.designs],
         "proof": {
             "error": plan.error,
-            "sizes": [asdict(each) for each in plan.proofs],
+            "sizes": [asdict(proof) for proof in plan.proofs],
             "refutes_from": plan.proof_size,
         },
         "width_if_strength_were_known": plan.known_strength_width,

@@ -277,8 +277,8 @@ def plan_audit(
             work_limit=_quick_work(model) if quick else math.inf,
             exploring=QUICK_EXPLORING if quick else EXPLORING,
         )
-        found = _searched(search, models_per_second, alternatives=alternatives and not quick)
-        return replace(plan, **found, quick=quick)
+        findings = _searched(search, models_per_second, alternatives=alternatives and not quick)
+        return replace(plan, **findings, quick=quick)
 
 
 def simulations_done(done: int) -> tuple[str, None, None]:
@@ -309,8 +309,8 @@ def _quick_work(model: CountModel) -> int:
 
 def _searched(search: Search, speed: float | None, *, alternatives: bool) -> dict[str, Any]:
     """The findings of the simulations, as attributes of a plan."""
-    found = search.cheapest(descents=DESCENTS if alternatives else 0)
-    centre, stronger = found or max(search.candidates), None
+    cheapest = search.cheapest(descents=DESCENTS if alternatives else 0)
+    centre, stronger = cheapest or max(search.candidates), None
     if alternatives:
         search.simulate_alternatives(centre)
         stronger = search.stronger_attack(centre)
@@ -322,7 +322,7 @@ def _searched(search: Search, speed: float | None, *, alternatives: bool) -> dic
     }
     designs = {d: _planned(search, d, speed, floors[d.bases].median_width) for d in shown}
     return {
-        "recommended": None if found is None else designs[found],
+        "recommended": None if cheapest is None else designs[cheapest],
         "designs": tuple(designs.values()),
         "floors": tuple(floors[bases] for bases in sizes),
         "curves": search.curves(sizes),
@@ -378,10 +378,10 @@ def _planned(
     search: Search, design: CandidateDesign, speed: float | None, floor_width: float
 ) -> PlannedDesign:
     models, answers = search.cost(design), search.answers[design]
-    low, median, high = np.quantile([found.width for found in answers], [0.1, 0.5, 0.9])
+    low, median, high = np.quantile([answer.width for answer in answers], [0.1, 0.5, 0.9])
     share, size = search.reached(design), len(answers)
     claim = claim_of(search.goals)
-    verdicts = [] if claim is None else [claim.outcome(found) for found in answers]
+    verdicts = [] if claim is None else [claim.outcome(answer) for answer in answers]
     # A share of 0 or 1 has a standard error too: that with one more simulation on either side.
     near = (share * size + 1) / (size + 2)
     return PlannedDesign(

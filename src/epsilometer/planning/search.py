@@ -187,7 +187,7 @@ class Search:
 
     def margins(self, design: CandidateDesign) -> FloatArray:
         """The worst margin of each simulation."""
-        return np.array([worst_margin(self.goals, found) for found in self.answers[design]])
+        return np.array([worst_margin(self.goals, answer) for answer in self.answers[design]])
 
     def reached(self, design: CandidateDesign) -> float:
         """The share of simulations in which every goal was reached."""
@@ -222,12 +222,12 @@ class Search:
         """Whether the width goal is missed even with known error rates."""
         wanted = width_of(self.goals)
         return wanted is not None and all(
-            wanted.margin(found) < 0 for found in self.known_rates(bases, EXPLORING)
+            wanted.margin(answer) < 0 for answer in self.known_rates(bases, EXPLORING)
         )
 
     def surface(self) -> Surface:
         """Fitted to all margins so far."""
-        designs = [design for design, found in self.answers.items() for _ in found]
+        designs = [design for design, answers in self.answers.items() for _ in answers]
         margins = np.concatenate([self.margins(design) for design in self.answers])
         return Surface.fit(designs, np.clip(margins, -6, 6), near=0.0)
 
@@ -348,7 +348,9 @@ class Search:
         ]
         if best is None:  # more bases as well: the surface may only ask for more challenges
             most = max((design.bases for design in self.examined), default=0)
-            below = [each for each in below if most < each[-1].bases <= 1.5 * most] or below
+            below = [
+                candidate for candidate in below if most < candidate[-1].bases <= 1.5 * most
+            ] or below
         if below:
             return max(below)[-1]
         return (
@@ -439,9 +441,13 @@ class Search:
 
     def floor_of(self, bases: int) -> Floor:
         """The result of simulations with known rates."""
-        found = self.known_rates(bases, min(self.simulations, 100))
-        median, goal = float(np.median([each.width for each in found])), width_of(self.goals)
-        share = None if goal is None else float(np.mean([goal.margin(each) >= 0 for each in found]))
+        answers = self.known_rates(bases, min(self.simulations, 100))
+        median, goal = float(np.median([answer.width for answer in answers])), width_of(self.goals)
+        share = (
+            None
+            if goal is None
+            else float(np.mean([goal.margin(answer) >= 0 for answer in answers]))
+        )
         return Floor(bases=bases, median_width=median, probability=share)
 
     def stronger_attack(self, design: CandidateDesign) -> StrongerAttack | None:
@@ -452,11 +458,13 @@ class Search:
             SimulationJob(design, number, truth._replace(strength=max(STRONG, truth.strength)))
             for number, truth in enumerate(self.truths[: self.fewest])
         ]
-        found = self.run(strong)
+        answers = self.run(strong)
         return StrongerAttack(
             strength=STRONG,
-            median_width=float(np.median([each.width for each in found])),
-            probability=float(np.mean([worst_margin(self.goals, each) >= 0 for each in found])),
+            median_width=float(np.median([answer.width for answer in answers])),
+            probability=float(
+                np.mean([worst_margin(self.goals, answer) >= 0 for answer in answers])
+            ),
         )
 
     def curve_bases(self, centre: CandidateDesign) -> list[int]:
@@ -472,8 +480,8 @@ class Search:
         challenges = np.array(sorted({design.challenges for design in self.candidates}))
         if len(challenges) < 2:
             return ()
-        simulated = [design for design, found in self.answers.items() for _ in found]
-        logs = np.log([found.width for every in self.answers.values() for found in every])
+        simulated = [design for design, answers in self.answers.items() for _ in answers]
+        logs = np.log([answer.width for answers in self.answers.values() for answer in answers])
         widths, margins = Surface.fit(simulated, logs), self.surface()
 
         def curve(bases: int) -> Curve:

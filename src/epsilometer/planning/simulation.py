@@ -134,11 +134,11 @@ def simulator(
             return (futures[i].result() for i in range(len(jobs)))
 
         def run(jobs: Sequence[SimulationJob]) -> list[Answer]:
-            found = []
+            all_answers = []
             for answer in answers(jobs):
-                found.append(answer)
+                all_answers.append(answer)
                 if on_progress is not None:
                     on_progress(next(done))
-            return found
+            return all_answers
 
         yield run

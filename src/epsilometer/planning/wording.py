@@ -59,8 +59,8 @@ def recommendation(plan: AuditPlan) -> str:
             f"Nothing needs to be measured: the prior alone gives {goal_words(plan)} "
             f"(its {100 * plan.level:g} % interval is {number_words(plan.prior_width)} wide)."
         )
-    found = plan.recommended
-    if found is None:
+    design = plan.recommended
+    if design is None:
         tried = f"{plan.most.bases:,} bases"
         if plan.curves:
             tried = f"audits of up to {tried} with {plan.most.challenges:,} challenges each"
@@ -74,24 +74,24 @@ def recommendation(plan: AuditPlan) -> str:
             f"No audit within the limits reaches {goal_words(plan)} with probability "
             f"{plan.wanted_probability:g}: {tried} do not."
         )
-    time = "" if found.hours is None else f" ({number_words(found.hours)} h)"
+    time = "" if design.hours is None else f" ({number_words(design.hours)} h)"
     added = ""
     if plan.scenario.pilot is not None:
-        new = found.bases - len(plan.scenario.pilot)
+        new = design.bases - len(plan.scenario.pilot)
         added = f" ({new:,} in addition to those of the pilot)"
     size = (
-        f"{found.bases:,} challenge bases{added} with {found.challenges:,} challenges per base under "
+        f"{design.bases:,} challenge bases{added} with {design.challenges:,} challenges per base under "
         "each hypothesis"
     )
-    often = f"{goal_words(plan)} in {share_words(found)}"
+    often = f"{goal_words(plan)} in {share_words(design)}"
     widths = (
-        f"the median width is {number_words(found.median_width)} ({number_words(found.low_width)} to "
-        f"{number_words(found.high_width)} in 80 % of such audits)."
+        f"the median width is {number_words(design.median_width)} ({number_words(design.low_width)} to "
+        f"{number_words(design.high_width)} in 80 % of such audits)."
     )
     if plan.complete:
-        return f"Take {size}: {found.models:,} models{time} reach {often}; {widths}"
+        return f"Take {size}: {design.models:,} models{time} reach {often}; {widths}"
     return (
-        f"At most {found.models:,} models{time} are needed: {size} reach {often}; {widths} This is not "
+        f"At most {design.models:,} models{time} are needed: {size} reach {often}; {widths} This is not "
         "a recommendation: the quick search reached its work limit before it had examined "
         f"designs of down to half this cost. Run --thorough to find the cheapest."
     )
@@ -103,11 +103,11 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         return []
     sentences = []
     if plan.quick and plan.recommended is not None:
-        found = plan.recommended
+        recommended = plan.recommended
         sentences.append(
-            f"This is a quick search: the probability comes from {found.simulations} simulated audits "
-            f"({precision_words(found)}), and a cheaper design may exist. --thorough simulates 100, and "
-            "alternatives."
+            f"This is a quick search: the probability comes from {recommended.simulations} simulated "
+            f"audits ({precision_words(recommended)}), and a cheaper design may exist. --thorough "
+            "simulates 100, and alternatives."
         )
     design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
     floor = f"{number_words(design.floor_width)} with {design.bases:,} bases"
