@@ -200,8 +200,8 @@ class Judge:
 
     def proven(self, scores: Scores | PoolScores) -> float:
         """The epsilon that the scores prove."""
-        found = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
-        return found.at_least
+        proof = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
+        return proof.at_least
 
     def shown(self, scores: Scores) -> tuple[float, float, float]:
         """Epsilon of the worst base under the curve model: lower end, median, upper end."""

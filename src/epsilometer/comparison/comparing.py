@@ -35,9 +35,9 @@ def compare(
     delta, curves = model.delta, isinstance(model, CurveModel)
     if posteriors is None:
         named: dict[str, Any] = {}
-        for name, each in _models(model).items():
+        for name, version in _models(model).items():
             known = None if named else posterior
-            named[name] = estimate(data, each, on_message=on_message) if known is None else known
+            named[name] = estimate(data, version, on_message=on_message) if known is None else known
         posteriors = list(named.items())
     run: Any = compare_scores if curves else compare_counts
     comparison: Comparison = run(

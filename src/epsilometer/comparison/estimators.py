@@ -73,7 +73,7 @@ class Row:
 
     def described(self) -> dict[str, Any]:
         """The row as plain values for JSON, which has no infinity."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "estimator": self.label,
             "kind": self.kind,
             "about": self.about,
@@ -83,10 +83,10 @@ class Row:
             "has_upper": self.bounded_above,
         }
         if self.pooled is not None:
-            found |= {"pooled_lower": self.pooled[0], "pooled_upper": self.pooled[1]}
+            fields |= {"pooled_lower": self.pooled[0], "pooled_upper": self.pooled[1]}
         if self.reason:
-            found["does_not_apply"] = self.reason
-        return dict(plain(found))
+            fields["does_not_apply"] = self.reason
+        return dict(plain(fields))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -196,7 +196,7 @@ def compare_scores(
         significance=significance,
         source=_scores_in_words(auditors, one_run=one_run, shared=shared),
         several=len(auditors) > 1,
-        notes=tuple(_notes_of_scores(auditors, delta, [each for _, each in posteriors])),
+        notes=tuple(_notes_of_scores(auditors, delta, [posterior for _, posterior in posteriors])),
     )
 
 
@@ -216,8 +216,8 @@ def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:
 
 
 def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool, shared: int) -> str:
-    members = sum(each.num_in for each in auditors)
-    others = sum(each.num_out for each in auditors)
+    members = sum(auditor.num_in for auditor in auditors)
+    others = sum(auditor.num_out for auditor in auditors)
     if one_run:
         return f"scores of {members:,} members and {others:,} non-members"
     if shared:
@@ -242,14 +242,16 @@ def _notes_of_scores(
     bases: Sequence[CanaryScoreAuditor], delta: float, posteriors: Sequence[CurvePosterior]
 ) -> Iterator[str]:
     # Nothing is extrapolated if nothing leaks, so take the posterior with the largest limit.
-    farthest = max(posteriors, key=lambda each: each.extrapolated_below_delta, default=None)
+    farthest = max(
+        posteriors, key=lambda posterior: posterior.extrapolated_below_delta, default=None
+    )
     if farthest is not None and delta < farthest.extrapolated_below_delta:
         models = round(1 / farthest.finest_rate)
         yield (
             "Curve model: "
             + EXTRAPOLATION.format(below=farthest.extrapolated_below_delta, models=models)
         )
-    low = sum(each.members_rank_low() for each in bases)
+    low = sum(base.members_rank_low() for base in bases)
     if low:
         where = "" if len(bases) == 1 else f"In {low:,} of {len(bases):,} bases: "
         yield where + SCORES_REVERSED
@@ -283,8 +285,8 @@ def _two_sided(significance: float) -> float:
 def _assumed(posterior: CurvePosterior) -> str:
     """Assumptions of the curve model in a few words."""
     model = posterior.model
-    families = list(dict.fromkeys(each.curves.family.name for each in model.components))
-    rates = {each.curves.rate for each in model.components}
+    families = list(dict.fromkeys(component.curves.family.name for component in model.components))
+    rates = {component.curves.rate for component in model.components}
     curve = f"a curve of the family {' or '.join(families)}"
     if len(rates) > 1:
         curve += ", mixed or not"

@@ -36,7 +36,9 @@ def _roc_table(found: RocCheck) -> Table:
         mean, spread = found.overall[column].tolist()
         rows.append((statistic, float(found.observed[:, column].mean()), mean, spread))
     columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
-    notes = [f"Surprising: {each}." for each in found.surprising] or ["Nothing is surprising."]
+    notes = [f"Surprising: {surprise}." for surprise in found.surprising] or [
+        "Nothing is surprising."
+    ]
     return Table(columns=columns, rows=rows, notes=notes[:5])
 
 
@@ -54,15 +56,22 @@ ROC = View(line=_roc_line, table=_roc_table, figures={"predictive": _roc_sheet})
 
 
 def _predictive_line(found: PredictiveCheck) -> str:
-    odd = [each.name for each in found.statistics if each.surprising]
+    odd = [statistic.name for statistic in found.statistics if statistic.surprising]
     said = "fits" if not odd else f"{len(odd)} surprising: {odd[0]}"
     return f"{said}; {len(found.statistics)} statistics, {found.replicates:,} replicates"
 
 
 def _predictive_table(found: PredictiveCheck) -> Table:
     rows: list[tuple[Cell, ...]] = [
-        (each.name, each.observed, each.low, each.high, each.p_value, each.surprising)
-        for each in found.statistics
+        (
+            statistic.name,
+            statistic.observed,
+            statistic.low,
+            statistic.high,
+            statistic.p_value,
+            statistic.surprising,
+        )
+        for statistic in found.statistics
     ]
     tails = [percent(0.5 - found.level / 2), percent(0.5 + found.level / 2)]
     return Table(

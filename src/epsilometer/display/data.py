@@ -44,7 +44,7 @@ def _counts_line(found: AttackCounts) -> str:
 def _counts_table(found: AttackCounts) -> Table:
     columns = (found.false_positives, found.trials_h0, found.false_negatives, found.trials_h1)
     rates = (found.false_positive_rates, found.false_negative_rates)
-    rows = list(zip(found.names, *(each.tolist() for each in (*columns, *rates)), strict=True))
+    rows = list(zip(found.names, *(column.tolist() for column in (*columns, *rates)), strict=True))
     return Table(
         columns=("challenge base", "false positives", "trials H0", "false negatives", "trials H1",
                  "FPR", "FNR"),
@@ -159,7 +159,7 @@ def pool_losses_line(found: PoolLosses) -> str:
 
 def pool_losses_table(found: PoolLosses) -> Table:
     """Sizes, and mean losses of points in and out of training."""
-    own = found.loss[:, : found.challenges, 0]
+    losses = found.loss[:, : found.challenges, 0]
     member = found.member[:, : found.challenges]
     rows: list[tuple[str, Cell]] = [
         ("models", found.models),
@@ -168,8 +168,8 @@ def pool_losses_table(found: PoolLosses) -> Table:
         ("queries per point", found.queries),
         ("points per model", float(member.sum(axis=1).mean())),
         ("fair coins", found.fair_coins),
-        ("mean loss of members", float(own[member].mean()) if member.any() else None),
-        ("mean loss of others", float(own[~member].mean()) if not member.all() else None),
+        ("mean loss of members", float(losses[member].mean()) if member.any() else None),
+        ("mean loss of others", float(losses[~member].mean()) if not member.all() else None),
     ]
     return Table(columns=("", "value"), rows=rows)
 

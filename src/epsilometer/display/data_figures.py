@@ -107,9 +107,9 @@ def losses_sheet(found: Losses) -> Sheet:
 
 def pool_losses_plot(found: PoolLosses, **more: Any) -> Plot:
     """Histograms over all models and points."""
-    own = found.loss[:, : found.challenges, 0]
+    losses = found.loss[:, : found.challenges, 0]
     member = found.member[:, : found.challenges]
-    return histogram(own[~member], own[member], ("not trained on", "trained on"), **more)
+    return histogram(losses[~member], losses[member], ("not trained on", "trained on"), **more)
 
 
 def pool_losses_sheet(found: PoolLosses) -> Sheet:

@@ -52,9 +52,9 @@ def _measurement_table(found: Measurement) -> Table:
             sides = [losses.loss[finite & (losses.hypothesis == side)] for side in (0, 1)]
             bases = len(losses.names)
         else:
-            own = losses.loss[:, : losses.challenges, 0]
+            point_losses = losses.loss[:, : losses.challenges, 0]
             member = losses.member[:, : losses.challenges]
-            sides, bases = [own[~member], own[member]], losses.challenges
+            sides, bases = [point_losses[~member], point_losses[member]], losses.challenges
         means = [float(side.mean()) if len(side) else None for side in sides]
         rows.append((name or "losses", bases, *(len(side) for side in sides), *means))
     columns = ("", "bases", data.WITHOUT, data.WITH, f"mean {data.WITHOUT}", f"mean {data.WITH}")
@@ -217,7 +217,9 @@ def _curves_table(found: ErrorCurves) -> Table:
     negatives = (found.false_negatives / found.trials_h1).mean(axis=1)
     columns = ("target false-positive rate", "mean FPR", "mean FNR")
     rates = (found.target_alpha, positives, negatives)
-    return Table(columns=columns, rows=list(zip(*(each.tolist() for each in rates), strict=True)))
+    return Table(
+        columns=columns, rows=list(zip(*(column.tolist() for column in rates), strict=True))
+    )
 
 
 def _curves_sheet(found: ErrorCurves) -> Chart:

@@ -32,17 +32,17 @@ def _audit_line(found: AuditPlan) -> str:
 def _audit_table(found: AuditPlan) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
-            "*" if each == found.recommended else "",
-            each.bases,
-            each.challenges,
-            each.median_width,
-            each.floor_width,
-            each.probability,
-            each.standard_error,
-            each.models,
-            each.hours,
+            "*" if design == found.recommended else "",
+            design.bases,
+            design.challenges,
+            design.median_width,
+            design.floor_width,
+            design.probability,
+            design.standard_error,
+            design.models,
+            design.hours,
         )
-        for each in found.designs
+        for design in found.designs
     ]
     columns = ("", "bases", "challenges", "median width", "floor", "P(goal)", "standard error",
                "models", "hours")  # fmt: skip
@@ -66,15 +66,15 @@ def _one_run_line(found: OneRunPlan) -> str:
 def _one_run_table(found: OneRunPlan) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
-            "*" if each == found.recommended else "",
-            each.canaries,
-            each.median_width,
-            each.probability,
-            each.standard_error,
-            each.proven,
-            each.refuted_share,
+            "*" if design == found.recommended else "",
+            design.canaries,
+            design.median_width,
+            design.probability,
+            design.standard_error,
+            design.proven,
+            design.refuted_share,
         )
-        for each in found.designs
+        for design in found.designs
     ]
     columns = ("", "canaries", "median width", "P(goal)", "standard error", "proven (median)",
                "P(refuted)")  # fmt: skip
@@ -83,18 +83,21 @@ def _one_run_table(found: OneRunPlan) -> Table:
 
 
 def _one_run_sheet(found: OneRunPlan) -> Sheet:
-    sizes = [each.canaries for each in found.designs]
-    width = [each.median_width for each in found.designs]
-    ends = [each.low_width for each in found.designs], [each.high_width for each in found.designs]
+    sizes = [design.canaries for design in found.designs]
+    width = [design.median_width for design in found.designs]
+    ends = (
+        [design.low_width for design in found.designs],
+        [design.high_width for design in found.designs],
+    )
     widths: list[Mark] = [Points(sizes, width, "blue", "median, 10 to 90 %", y_ends=ends, size=5)]
-    share = [each.probability for each in found.designs]
+    share = [design.probability for design in found.designs]
     shares: list[Mark] = [
         ReferenceLine(y=found.wanted_probability, dash="dash", width=1),
         Line(sizes, share, "blue", "goal reached", marker="circle"),
     ]
     if found.claim_goal is not None and found.proofs:
-        refuted = [each.refuted_share for each in found.proofs if each.refuted_share is not None]
-        places = [each.canaries for each in found.proofs if each.refuted_share is not None]
+        refuted = [proof.refuted_share for proof in found.proofs if proof.refuted_share is not None]
+        places = [proof.canaries for proof in found.proofs if proof.refuted_share is not None]
         shares.append(Line(places, refuted, "orange", "claim refuted", marker="circle"))
     across = Axis("canaries", logarithmic=True, plain=True)
     up = Axis(f"width of the {percent(found.level)} interval of epsilon", from_zero=True)
