@@ -323,8 +323,8 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for attack in POOL_ATTACKS.values():
         whole = held_out_scores(losses, attack, teachers=9).value
         with monkeypatch.context() as patch:
-            patch.setattr("epsilometer.attacks.pool_losses.BLOCK", 100)
-            patch.setattr("epsilometer.attacks.quantile.BLOCK", 2800)
+            patch.setattr("epsilometer.attacks.pool_losses.LOSSES_AT_ONCE", 100)
+            patch.setattr("epsilometer.attacks.quantile.LOSSES_AT_ONCE", 2800)
             part = held_out_scores(losses, attack, teachers=9).value
         assert part == pytest.approx(whole, rel=1e-9, abs=1e-9), attack.name
 

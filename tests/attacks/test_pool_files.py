@@ -72,7 +72,7 @@ def test_rows_in_any_order(tmp_path: Path) -> None:
 def test_small_batches_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = pool(5, 9, references=4, queries=2)
     losses.write(tmp_path / "a.parquet")
-    monkeypatch.setattr(pool_files, "BATCH", 7)
+    monkeypatch.setattr(pool_files, "ROWS_AT_ONCE", 7)
     assert PoolLosses.read(tmp_path / "a.parquet") == losses
 
 
@@ -218,7 +218,7 @@ def test_files_of_other_names_and_no_file(tmp_path: Path) -> None:
 def test_size_is_limited(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"a.{kind}"
     pool(5, 40).write(path)
-    monkeypatch.setattr(pool_files, "LARGEST", 1000)
+    monkeypatch.setattr(pool_files, "LARGEST_LOSSES", 1000)
     with pytest.raises(InputError, match="more"):
         PoolLosses.read(path)
 

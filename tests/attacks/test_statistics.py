@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epsilometer.attacks.result import scores_of
 from epsilometer.attacks.statistics import (
-    ROUNDING,
+    LEAST_LOSS,
     STATISTICS,
     CustomStatistic,
     Logit,
@@ -86,7 +86,7 @@ def test_zero_loss_with_denormal_losses(smallest: float) -> None:
 
 
 def test_zeros_only_are_all_alike() -> None:
-    found = scores(0.0, -0.0, ROUNDING)
+    found = scores(0.0, -0.0, LEAST_LOSS)
     assert math.isfinite(found[0])
     assert found[0] == found[1] == found[2]
 
@@ -102,7 +102,7 @@ def test_bases_do_not_affect_each_other() -> None:
     assert both.tolist() == [scores(0.0, 1.0), scores(0.0, 1e-9)]
 
 
-@pytest.mark.parametrize("loss", [-0.0, -1e-320, -1e-8, ROUNDING])
+@pytest.mark.parametrize("loss", [-0.0, -1e-320, -1e-8, LEAST_LOSS])
 def test_rounding_below_zero_is_zero(loss: float) -> None:
     assert scores(loss, 0.5) == scores(0.0, 0.5)
     table = scores_of(np.array([[loss, 0.5]]), Logit(), ["a"])

@@ -690,7 +690,7 @@ def test_chunks_and_kept_replicates_are_put_together_rightly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Chunks of 7 replicates, of which the first 200 are kept for the sorted values."""
-    monkeypatch.setattr(predictive, "CHUNK", 7 * len(MIXED))
+    monkeypatch.setattr(predictive, "ATTACKS_AT_ONCE", 7 * len(MIXED))
     monkeypatch.setattr(predictive, "KEPT", 1)
     posterior = known(
         MIXED, CountModel(delta=0.01), epsilon=np.array([1.0, 3.0]), strength=np.array([0.1, 0.6])
@@ -711,7 +711,7 @@ def test_chunks_and_kept_replicates_are_put_together_rightly(
 
 def test_every_replicate_has_its_own_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     """At strength 1 and delta 0 every point lies on the curve of the epsilon drawn for it."""
-    monkeypatch.setattr(predictive, "CHUNK", 7 * 4)
+    monkeypatch.setattr(predictive, "ATTACKS_AT_ONCE", 7 * 4)
     trials = 10**12
     counts = AttackCounts(
         false_positives=[trials // 5] * 4,

@@ -29,7 +29,7 @@ def test_statistics_are_those_of_the_roc_curve() -> None:
     for row, base in enumerate(scores.bases):
         assert found.observed[row, 0] == pytest.approx(base.auc())
         np.testing.assert_allclose(
-            found.observed[row, 1:], base.true_positive_rate(np.array(checks.RATES))
+            found.observed[row, 1:], base.true_positive_rate(np.array(checks.COMPARED_RATES))
         )
     assert np.all(found.low <= found.high)
     assert np.all((found.p_value > 0) & (found.p_value <= 1))

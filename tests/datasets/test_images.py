@@ -363,7 +363,7 @@ assert max(map(len, IDX)) < LIMIT
 def test_files_that_decompress_past_the_limit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "LARGEST_FILE", LIMIT)
+    monkeypatch.setattr(images, "LARGEST_IMAGE_FILE", LIMIT)
     path = write_gz(tmp_path)
     check(load_images(TINY, path=tmp_path))
     path.write_bytes(gzip.compress(b"\0" * (100 * LIMIT)))
@@ -379,7 +379,7 @@ def test_files_that_decompress_past_the_limit_are_refused(
 def test_large_files_are_not_read_to_their_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "LARGEST_FILE", LIMIT)
+    monkeypatch.setattr(images, "LARGEST_IMAGE_FILE", LIMIT)
     path = write_plain(tmp_path).with_name(NAMES[0])
     path.write_bytes(b"\0" * (LIMIT + 1))
     assert f"{path}: expected at most {LIMIT} bytes, got more" in refused(TINY, tmp_path)

@@ -21,7 +21,7 @@ import pytest
 
 from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import (
-    BATCH,
+    BATCH_SIZE,
     SOURCE,
     batch_size_of,
     check,
@@ -276,8 +276,8 @@ def test_variants() -> None:
 def test_batch_sizes() -> None:
     mean = ClippedMean(noise=0.0, records=3)
     assert batch_size_of(Holder()) == 1
-    assert batch_size_of(mean) == BATCH
-    assert batch_size_of(OutputPerturbation(algorithm=mean, scale=1.0)) == BATCH
+    assert batch_size_of(mean) == BATCH_SIZE
+    assert batch_size_of(OutputPerturbation(algorithm=mean, scale=1.0)) == BATCH_SIZE
 
 
 def test_a_batch_size_for_records_is_not_ours() -> None:

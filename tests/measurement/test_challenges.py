@@ -238,7 +238,7 @@ def test_records_among_another_label_are_outliers() -> None:
 
 def test_outlier_scores_equal_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Computed in blocks of a few rows."""
-    monkeypatch.setattr(outliers, "BLOCK", 400)
+    monkeypatch.setattr(outliers, "DISTANCES_AT_ONCE", 400)
     rng = np.random.default_rng(2)
     people = Population(features=rng.normal(size=(90, 2, 3)), labels=rng.integers(3, size=90))
     assert people.labels is not None

@@ -177,7 +177,7 @@ def test_models_are_trained_on_members_and_evaluated_on_all_points(adjacency: An
 
 def test_many_points_are_evaluated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure(pool_plan(references=3)).only
-    monkeypatch.setattr(pool_module, "BLOCK", 7)
+    monkeypatch.setattr(pool_module, "POINTS_AT_ONCE", 7)
     assert len(list(base_of(pool_plan(references=3)).points(labelled()))) == 4
     assert measure(pool_plan(references=3)).only == whole
 

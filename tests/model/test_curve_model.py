@@ -11,12 +11,12 @@ import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.families import FAMILIES
-from epsilometer.model.mixtures import RATES
+from epsilometer.model.mixtures import MIXING_RATES
 
 
 def test_components_are_all_curves_with_weights_of_one() -> None:
     model = em.CurveModel(delta=1e-5)
-    assert len(model.components) == len(FAMILIES) * (1 + 2 * len(RATES))
+    assert len(model.components) == len(FAMILIES) * (1 + 2 * len(MIXING_RATES))
     assert sum(each.probability for each in model.components) == pytest.approx(1.0)
     assert all(each.probability > 0 for each in model.components)
     one = em.CurveModel(

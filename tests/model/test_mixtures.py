@@ -21,7 +21,7 @@ from epsilometer.model.families import (
     TwoVariances,
 )
 from epsilometer.model.mixtures import (
-    RATES,
+    MIXING_RATES,
     Curves,
     FreeMixing,
     KnownMixing,
@@ -228,11 +228,11 @@ def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
 
 def test_every_rate_and_reading_has_prior_weight() -> None:
     found = FreeMixing().curves(Gaussian())
-    assert len(found) == 1 + 2 * len(RATES)
+    assert len(found) == 1 + 2 * len(MIXING_RATES)
     assert all(share > 0 for _, share in found)
     kinds = {(each.rate, each.interpretation) for each, _ in found if each.mixed}
     assert kinds == {
-        (rate, interpretation) for rate in RATES for interpretation in MixtureInterpretation
+        (rate, interpretation) for rate in MIXING_RATES for interpretation in MixtureInterpretation
     }
     ((alone, share),) = NoMixing().curves(Gaussian())
     assert (alone.rate, share > 0) == (1.0, True)

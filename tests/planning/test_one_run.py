@@ -16,7 +16,7 @@ import epsilometer as em
 from epsilometer._text import table_lines
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-from epsilometer.planning.canary_simulation import WHOLE, Canaries, counted, left_of
+from epsilometer.planning.canary_simulation import MOST_EXACT, Canaries, counted, left_of
 from epsilometer.planning.one_run import plan_one_run
 from epsilometer.planning.one_run_wording import (
     described,
@@ -155,7 +155,7 @@ def test_counts_between_ranks_lose_next_to_nothing() -> None:
 
 def test_curves_that_are_left_out_did_not_matter() -> None:
     model = em.CurveModel(delta=DELTA)
-    (without, with_point), *_ = world(model).draw(WHOLE, 0)
+    (without, with_point), *_ = world(model).draw(MOST_EXACT, 0)
     scores = em.Scores.of_canaries(with_point, without)
     left = left_of(scores, model)
     assert len(left.components) < len(model.components)

@@ -20,7 +20,7 @@ from epsilometer.planning.plan import plan_audit, sizes_between
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.search import DESCENTS, Search
 from epsilometer.planning.simulation import (
-    TRUTHS,
+    TRUTH_STREAM,
     CandidateDesign,
     Setting,
     SimulationJob,
@@ -231,7 +231,7 @@ def test_costs_are_those_of_the_measuring_designs() -> None:
 
 
 def test_truths_of_a_pilot_follow_its_posterior(pilot: em.engines.CountPosterior) -> None:
-    truths = em.goals.PilotScenario(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTHS))
+    truths = em.goals.PilotScenario(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTH_STREAM))
     drawn = np.array([truth.epsilon for truth in truths])
     for probability in (0.1, 0.5, 0.9):
         share = np.mean(drawn <= pilot.quantile("epsilon", probability))

@@ -16,10 +16,10 @@ FloatArray = NDArray[np.float64]
 def obvious_outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
     """The same by sorting the past again for every pair."""
     pairs = min(len(without), len(with_point))
-    found = np.full((pairs, len(bets.RATES), 4), np.nan)
+    found = np.full((pairs, len(bets.TARGET_RATES), 4), np.nan)
     sides = without, with_point
-    for pair in range(bets.FIRST, pairs):
-        for number, rate in enumerate(bets.RATES):
+    for pair in range(bets.PAIRS_BEFORE_BETS, pairs):
+        for number, rate in enumerate(bets.TARGET_RATES):
             for direction in (0, 1):
                 sign = 1 - 2 * direction
                 rare = np.sort(sign * sides[direction][:pair])[::-1]
@@ -74,7 +74,9 @@ def mean_capital(epsilon: float, claim: float, delta: float, blocks: int, *, pee
         chance = lie**wrong * (1 - lie) ** (2 * blocks - wrong)
         met = bets.outcomes(without * 1.0, with_point * 1.0)
         if peek:
-            met[bets.FIRST :, :, 0] = np.maximum(met[bets.FIRST :, :, 0], 0.8)
+            met[bets.PAIRS_BEFORE_BETS :, :, 0] = np.maximum(
+                met[bets.PAIRS_BEFORE_BETS :, :, 0], 0.8
+            )
         growth = bets.log_growth(bets.returns(met, claim, delta)).sum(axis=0)
         total += chance * np.exp(bets.mixed(growth.reshape(1, -1)))
     return float(total)
@@ -92,7 +94,7 @@ def test_a_false_claim_does_and_so_do_thresholds_that_know_too_much() -> None:
 
 
 def test_no_bettor_is_ruined_or_wins_without_a_bet() -> None:
-    nothing = np.full((2, len(bets.RATES), bets.OUTCOMES), np.nan)
+    nothing = np.full((2, len(bets.TARGET_RATES), bets.OUTCOMES), np.nan)
     assert (bets.returns(nothing, 1.0, 0.1) == 0).all()
     worst = np.array([0.0, 1.0, 0.0, 1.0])
     assert bets.returns(worst, 3.0, 0.2).min() == pytest.approx(-1.0)

@@ -16,7 +16,7 @@ from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.measured import MeasuredBy
-from epsilometer.proofs.bets import FIRST
+from epsilometer.proofs.bets import PAIRS_BEFORE_BETS
 from epsilometer.proofs.claim_tests import ScoreStream
 from epsilometer.proofs.proof import largest_refuted, prove, refuted_together
 from tests.baselines.oracles import most_failures
@@ -153,7 +153,7 @@ def test_a_path_ends_at_the_e_value() -> None:
     along = path(scores, 0.4, 1e-5)
     assert len(along) == 80
     assert np.exp(along[-1]) == pytest.approx(proof.e_value)
-    np.testing.assert_allclose(along[:FIRST], 0.0, atol=1e-12)
+    np.testing.assert_allclose(along[:PAIRS_BEFORE_BETS], 0.0, atol=1e-12)
 
 
 @pytest.mark.slow

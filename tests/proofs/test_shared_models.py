@@ -61,7 +61,9 @@ def test_averaged_over_points_the_capital_of_a_true_claim_does_not_grow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Multiplied as if points had separate models it does: models fail for all points at once."""
-    monkeypatch.setattr(bets, "FIRST", 1)  # bets from the second pair on: four models have two
+    monkeypatch.setattr(
+        bets, "PAIRS_BEFORE_BETS", 1
+    )  # four models have two pairs: bet from the second
     capitals, chances = all_failures()
     assert chances.sum() == pytest.approx(1.0)
     averaged = np.exp(capitals).mean(axis=(1, 2))

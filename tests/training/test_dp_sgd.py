@@ -22,7 +22,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.model.gaussian_mechanism import gaussian_delta, gaussian_epsilon
 from epsilometer.training import torch_modules
-from epsilometer.training.accounting import EPSILON_ERROR, LARGEST_EPSILON
+from epsilometer.training.accounting import EPSILON_ERROR, LARGEST_FINE_EPSILON
 from tests.training import modules
 from tests.training.contract import RECORDS, Contract, data, made_up, stream
 
@@ -349,7 +349,7 @@ def test_no_claim_and_no_steps() -> None:
     assert usual(noise_multiplier=0.0).claimed_epsilon(0.1) == math.inf
     assert usual().claimed_epsilon(0.0) == math.inf
     assert usual(noise_multiplier=100.0).claimed_epsilon(0.1) == 0.0
-    assert LARGEST_EPSILON < claimed(0.1, 1.0, 30, 1e-3) < math.inf
+    assert LARGEST_FINE_EPSILON < claimed(0.1, 1.0, 30, 1e-3) < math.inf
 
 
 def test_momentum_and_rates_change_models_not_the_claim() -> None:

@@ -31,7 +31,7 @@ from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.training import gradient_canaries
-from epsilometer.training.accounting import FEW, accounted_epsilon, canary_model
+from epsilometer.training.accounting import FEW_PARTICIPATIONS, accounted_epsilon, canary_model
 from epsilometer.training.canary_scores import NoisyCoordinates
 from tests.training import modules
 from tests.training.contract import RECORDS, data, stream
@@ -639,7 +639,7 @@ def test_estimates_are_near_the_exact_composition_and_not_above(
 ) -> None:
     done = [(noise, rate, steps)]
     model = canary_model(done, 1e-5)
-    if rate * steps <= FEW:
+    if rate * steps <= FEW_PARTICIPATIONS:
         assert getattr(model.mixing, "rate", None) == pytest.approx(1 - (1 - rate) ** steps)
     else:
         assert model.mixing == em.families.NoMixing()

@@ -73,7 +73,7 @@ POOL_ATTACKS: dict[str, PoolAttack] = {
 LEAST_FLIPS = 20
 """Fewest models and points for testing whether coins are fair."""
 
-UNLIKELY = 1e-6
+UNFAIR_COINS = 1e-6
 """P-value below which coins are not accepted as fair."""
 
 
@@ -206,7 +206,7 @@ def _check_coins(member: BoolArray) -> None:
             return
         spread = float(np.sum((member.sum(axis=axis) - flips / 2) ** 2) / (flips / 4))
         number = member.shape[1 - axis]
-        if min(chi2.cdf(spread, number), chi2.sf(spread, number)) < UNLIKELY:
+        if min(chi2.cdf(spread, number), chi2.sf(spread, number)) < UNFAIR_COINS:
             raise InputError(
                 "expected each point in each model by its own fair coin, got numbers of members per "
                 f"{whose} that are implausible for such coins; omit fair_coins."

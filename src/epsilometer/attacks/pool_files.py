@@ -26,11 +26,11 @@ from epsilometer.errors import InputError
 if TYPE_CHECKING:
     from epsilometer.attacks.pool_losses import PoolLosses
 
-LARGEST = 4 * 1024**3
+LARGEST_LOSSES = 4 * 1024**3
 """Largest size in bytes of the unpacked losses; NPZ files store them as floating-point numbers, so a
 file cannot demand many times as much."""
 
-BATCH = 1 << 17
+ROWS_AT_ONCE = 1 << 17
 REQUIRED = ("point", "model", "member", "loss")
 OPTIONAL = ("query", "reference", "fair_coins")
 COLUMNS = ("point", "model", "query", "member", "reference", "fair_coins", "loss")
@@ -77,7 +77,7 @@ def write(losses: PoolLosses, path: Path) -> None:
 def _of_arrays(path: Path) -> dict[str, Any]:
     optional = ("names", "references", "fair_coins", "numbers")
     arrays: dict[str, Any] = _npz.read_arrays(
-        path, ("loss", "member"), optional=optional, largest=LARGEST
+        path, ("loss", "member"), optional=optional, largest=LARGEST_LOSSES
     )
     kinds = {
         "loss": ("f", None),
@@ -154,7 +154,7 @@ def _parquet_batches(path: Path) -> Iterator[Batch]:
         with arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             columns = list(file.schema_arrow.names)
             _files.check_columns(columns, REQUIRED, OPTIONAL, where=path.name)
-            for batch in file.iter_batches(batch_size=BATCH):
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
                 yield _arrow_batch(arrow, batch, path.name)
     except FileNotFoundError:
         raise InputError(f"{path}: expected a file, got no such file.") from None
@@ -282,8 +282,10 @@ class _Sizes:
                 self._check(column, batch[column])
         point = self.codes(batch)
         self._rows += len(point)
-        if self._rows * 8 > LARGEST:
-            raise InputError(f"{self.name}: expected at most {LARGEST // 8} losses, got more.")
+        if self._rows * 8 > LARGEST_LOSSES:
+            raise InputError(
+                f"{self.name}: expected at most {LARGEST_LOSSES // 8} losses, got more."
+            )
         self._models = max(self._models, int(batch["model"].max(initial=-1)) + 1)
         query = batch.get("query", np.zeros(1, dtype=np.int64))
         self._queries = max(self._queries, int(query.max(initial=-1)) + 1)

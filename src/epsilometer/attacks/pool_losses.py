@@ -28,7 +28,7 @@ SMALLEST_LOSS = 1e-7
 LEAST_LOSS = -1e-6
 """Losses below this cannot be cross-entropy, which only rounding makes negative."""
 
-BLOCK = 1 << 21
+LOSSES_AT_ONCE = 1 << 21
 """Losses processed at a time: temporary arrays of 16 MiB, whatever the size of a pool."""
 
 
@@ -231,7 +231,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
 
     def blocks(self, models: int, *, points: int) -> Iterator[slice]:
         """The first points in blocks, so that arrays (models, points, queries) of a block are small."""
-        width = max(1, BLOCK // max(1, models * self.queries))
+        width = max(1, LOSSES_AT_ONCE // max(1, models * self.queries))
         for start in range(0, points, width):
             yield slice(start, min(start + width, points))
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.attacks.pool_losses import BLOCK, PoolLosses, log_odds_of
+from epsilometer.attacks.pool_losses import LOSSES_AT_ONCE, PoolLosses, log_odds_of
 from epsilometer.attacks.single_loss import require_references
 from epsilometer.errors import InputError
 
@@ -44,7 +44,7 @@ PENALTIES = tuple(10.0**power for power in range(-6, 2))
 SMALLEST_RESIDUAL = 1e-4
 """Lower limit of a squared residual before taking its logarithm, as a share of the mean square."""
 
-ROUNDING = 1e-12
+SAME_LOG_ODDS = 1e-12
 """Absolute lower limit, for references that all have the same log odds."""
 
 
@@ -85,10 +85,10 @@ class QuantileAttack:
         ridge = Ridge.of(table.inputs(fitted))
         mean, residual = ridge.fit(target)
         squares = residual**2
-        floor = np.maximum(SMALLEST_RESIDUAL * squares.mean(axis=0), ROUNDING)
+        floor = np.maximum(SMALLEST_RESIDUAL * squares.mean(axis=0), SAME_LOG_ODDS)
         spread, _ = ridge.fit(np.log(np.maximum(squares, floor)))
         value = np.empty((len(judged), losses.challenges))
-        step = max(1, BLOCK // max(len(judged), self.width))
+        step = max(1, LOSSES_AT_ONCE // max(len(judged), self.width))
         for start in range(0, losses.challenges, step):
             part = np.arange(start, min(start + step, losses.challenges))
             inputs = table.inputs(part)

@@ -14,13 +14,13 @@ from epsilometer.attacks.pool_losses import PoolLosses
 SIDES = ("without", "with")
 """The hypotheses in words: without and with the challenge point."""
 
-FEWEST = 3
+FEWEST_EQUAL_LOSSES = 3
 """This many equal losses are not a coincidence; two can occur with a coarse loss."""
 
 FEWEST_REPEATED = 8
 """Fewest models in a group to search for a repeated sequence."""
 
-ROUNDING, ROUNDING_SINGLE = 1e-9, 1e-6
+SAME_LOSS, SAME_LOSS_SINGLE = 1e-9, 1e-6
 """Relative differences of losses that rounding explains: in double and in single precision."""
 
 REMEDY = (
@@ -41,7 +41,7 @@ def equal_losses(losses: Sequence[float] | FloatArray) -> bool:
     numbers = np.asarray(losses, dtype=float)
     with np.errstate(over="ignore"):
         single = bool((numbers.astype(np.float32) == numbers).all())
-    allowed = ROUNDING_SINGLE if single else ROUNDING
+    allowed = SAME_LOSS_SINGLE if single else SAME_LOSS
     return bool(np.ptp(numbers) <= allowed * np.abs(numbers).max())
 
 
@@ -67,7 +67,7 @@ class _Group(NamedTuple):
         size = len(self.losses)
         distinct = len(np.unique(self.losses))
         # The sequence has each of its losses once, so its length is the number of distinct losses.
-        if size < max(FEWEST_REPEATED, 2 * distinct) or distinct < FEWEST:
+        if size < max(FEWEST_REPEATED, 2 * distinct) or distinct < FEWEST_EQUAL_LOSSES:
             return False
         return bool((self.losses[distinct:] == self.losses[:-distinct]).all())
 
@@ -112,13 +112,13 @@ def _groups(losses: Losses) -> Iterator[_Group]:
     for hypothesis in (0, 1):
         for name, row in zip(losses.names, losses.padded(hypothesis), strict=True):
             present = row[~np.isnan(row)]
-            if len(present) >= FEWEST:
+            if len(present) >= FEWEST_EQUAL_LOSSES:
                 yield _Group(name, hypothesis, present)
 
 
 def first_repeats(losses: Sequence[float], base: str) -> str | None:
     """The same for the first few models without the challenge point, as soon as there are enough."""
-    if len(losses) < FEWEST or not equal_losses(losses) or losses[0] == int(losses[0]):
+    if len(losses) < FEWEST_EQUAL_LOSSES or not equal_losses(losses) or losses[0] == int(losses[0]):
         return None  # an integer-valued loss, such as 0 or 1
     return (
         f"the first {len(losses)} models of base {base} without the challenge point have the same loss, "

@@ -16,7 +16,7 @@ from epsilometer._display import Plotted
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.repeats import repeats
 from epsilometer.attacks.shadows import ranks
-from epsilometer.attacks.statistics import ROUNDING, Statistic
+from epsilometer.attacks.statistics import LEAST_LOSS, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS, check_base
 from epsilometer.model.counts import AttackCounts
@@ -44,7 +44,7 @@ def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) ->
     low = usable < statistic.least_loss
     if low.any():
         base, model = (int(axis[0]) for axis in np.nonzero(low))
-        least = 0.0 if statistic.least_loss == ROUNDING else statistic.least_loss
+        least = 0.0 if statistic.least_loss == LEAST_LOSS else statistic.least_loss
         raise InputError(
             f"challenge base {names[base]!r}: expected losses >= {least:g} "
             f"for the statistic {statistic.name}, got loss={usable[base, model]:g}; the statistic "

@@ -16,7 +16,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 
-ROUNDING = -1e-6
+LEAST_LOSS = -1e-6
 """Losses down to here are zeros that single-precision arithmetic has made negative."""
 
 
@@ -61,7 +61,7 @@ class Logit:
     """
 
     name: ClassVar[str] = "logit"
-    least_loss: ClassVar[float] = ROUNDING
+    least_loss: ClassVar[float] = LEAST_LOSS
 
     def __call__(self, losses: FloatArray) -> FloatArray:
         positive = losses > 0

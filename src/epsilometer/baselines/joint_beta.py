@@ -20,7 +20,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.region import critical_epsilon
 
 # Tail mass of a rate's distribution that is neglected; far below the accuracy of the quantiles.
-_NEGLIGIBLE = 1e-17
+_NEGLIGIBLE_DENSITY = 1e-17
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 # Newton's method doubles the number of correct digits, so a step this short leaves an error below the
 # width at which bisection would stop; a hundred bisections alone would suffice.
@@ -41,8 +41,8 @@ class _Rates(NamedTuple):
         errors = np.stack([counts.false_positives, counts.false_negatives])
         right = np.stack([counts.trials_h0, counts.trials_h1]) - errors
         events, rest = np.concatenate([errors, right]) + 0.5, np.concatenate([right, errors]) + 0.5
-        low = np.asarray(betaincinv(events, rest, _NEGLIGIBLE), dtype=float)
-        high = np.asarray(betainccinv(events, rest, _NEGLIGIBLE), dtype=float)
+        low = np.asarray(betaincinv(events, rest, _NEGLIGIBLE_DENSITY), dtype=float)
+        high = np.asarray(betainccinv(events, rest, _NEGLIGIBLE_DENSITY), dtype=float)
         return cls(events, rest, low, high)
 
     def columns(self, chosen: BoolArray) -> _Rates:

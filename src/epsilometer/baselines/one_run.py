@@ -17,7 +17,7 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.estimator import check_significance
 from epsilometer.errors import InputError
 
-TOLERANCE = 1e-9
+EPSILON_TOLERANCE = 1e-9
 """Absolute tolerance of epsilon or of a curve's parameter: far below reported precision."""
 
 _TOO_UNEVEN = 5e-3
@@ -176,7 +176,10 @@ def epsilon_one_run(
         return np.asarray(np.log(p_value / level))
 
     root = find_root(
-        excess, (np.zeros(m.shape), high), args=(m, r, v, level), tolerances={"xatol": TOLERANCE}
+        excess,
+        (np.zeros(m.shape), high),
+        args=(m, r, v, level),
+        tolerances={"xatol": EPSILON_TOLERANCE},
     )
     result[refuted] = root.x
     return result

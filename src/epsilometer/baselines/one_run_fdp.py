@@ -28,7 +28,7 @@ from scipy.special import ndtr, ndtri
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.baselines.estimator import check_positive_delta
-from epsilometer.baselines.one_run import TOLERANCE, check_guesses, check_levels
+from epsilometer.baselines.one_run import EPSILON_TOLERANCE, check_guesses, check_levels
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 _FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
@@ -126,7 +126,7 @@ def epsilon_one_run_fdp(
             if not above.any() or high.max() >= _LARGEST_PARAMETER:
                 break
             low, high = np.where(above, high, low), np.where(above, 2 * high, high)
-        root = find_root(excess, (low, high), args=few, tolerances={"xatol": TOLERANCE})
+        root = find_root(excess, (low, high), args=few, tolerances={"xatol": EPSILON_TOLERANCE})
         # Refuted even at the largest parameter: report that one.
         parameter[refuted] = np.where(above, high, root.x)
     return family.epsilon(parameter.reshape(shape), delta)

@@ -47,7 +47,7 @@ ESTIMATORS: tuple[ScoreEstimator, ...] = (
 
 WHOLE_CURVE, AS_GAUSSIAN = "whole curve", "Gaussian, strength 1"
 
-ROUNDING = 1e-6
+PROVEN_ABOVE_THE_TRUTH = 1e-6
 """A bound at most this far above the truth does not count as above it: the accuracy of proofs."""
 
 
@@ -61,7 +61,7 @@ class BoundTally(Sums):
     @classmethod
     def of(cls, bound: float, *, truth: float) -> BoundTally:
         """One run."""
-        return cls(runs=1, above=int(bound > truth + ROUNDING), sum_at_least=bound)
+        return cls(runs=1, above=int(bound > truth + PROVEN_ABOVE_THE_TRUTH), sum_at_least=bound)
 
     def columns(self) -> dict[str, Any]:
         """The columns of a table row."""
@@ -86,8 +86,8 @@ class IntervalTally(Sums):
         low, median, high = np.round(quantiles, 6).tolist()
         return cls(
             runs=1,
-            above=int(low > truth + ROUNDING),
-            below=int(high < truth - ROUNDING),
+            above=int(low > truth + PROVEN_ABOVE_THE_TRUTH),
+            below=int(high < truth - PROVEN_ABOVE_THE_TRUTH),
             sum_low=low,
             sum_median=median,
             sum_high=high,

@@ -238,7 +238,7 @@ PROFILE_MECHANISMS: tuple[Mechanism, ...] = (
     RandomisedResponse(1.0),
     *SUBSAMPLED,
 )
-STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
+STUDIED_STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
 """Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak."""
 
 CONTROL = ProfileCell(
@@ -267,7 +267,7 @@ def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
         ProfileCell(
             mechanism=GaussianMechanism(1.5), strengths=law, bases=bases, models=100, runs=runs
         )
-        for law in STRENGTHS
+        for law in STUDIED_STRENGTHS
         for bases in (5, 20)
     ]
     return StudyPlan(cells=(*cells, replace(CONTROL, runs=runs)))

@@ -10,7 +10,7 @@ from epsilometer.calibration.plan import StudyPlan, describe
 from epsilometer.calibration.proofs import PowerCell, RefutationCell, RefutationTally
 from epsilometer.calibration.table import by_cell, chance_of, within_level
 from epsilometer.calibration.tally import summed
-from epsilometer.calibration.verdicts import FACTORS, VerdictCell, VerdictTally
+from epsilometer.calibration.verdicts import CLAIM_FACTORS, VerdictCell, VerdictTally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ def verdict_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[VerdictRow
         if not isinstance(cell, VerdictCell) or not job_results:
             continue
         sums, claims = summed(job_results, VerdictTally), cell.claims()
-        for factor in FACTORS:
+        for factor in CLAIM_FACTORS:
             tally = sums[f"{factor:g}"]
             rows.append(
                 VerdictRow(

@@ -20,7 +20,7 @@ from epsilometer._progress import OnProgress, progress_of
 from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
-from epsilometer.calibration.study import ROUNDING
+from epsilometer.calibration.study import ABOVE_THE_TRUTH
 from epsilometer.calibration.table import within_level
 from epsilometer.errors import InputError
 
@@ -103,7 +103,7 @@ def count_alarms(
         SelfTest(
             label=label,
             runs=runs,
-            alarms=sum(bound > ROUNDING for bound in values),
+            alarms=sum(bound > ABOVE_THE_TRUTH for bound in values),
             largest=max(values),
             significance=significance,
         )

@@ -53,7 +53,7 @@ SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTR
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Environment variables that set the number of threads of libraries."""
 
-ROUNDING = 1e-9
+ABOVE_THE_TRUTH = 1e-9
 """A bound at most this far above the truth does not count as above it."""
 
 
@@ -76,8 +76,8 @@ class Tally(Sums):
         finite = np.isfinite(high)
         return cls(
             runs=len(low),
-            above=int(np.sum(low > truth + ROUNDING)),
-            below=int(np.sum(high < truth - ROUNDING)),
+            above=int(np.sum(low > truth + ABOVE_THE_TRUTH)),
+            below=int(np.sum(high < truth - ABOVE_THE_TRUTH)),
             sum_low=float(np.sum(low)),
             bounded=int(finite.sum()),
             sum_width=float(np.sum(high[finite] - low[finite])),

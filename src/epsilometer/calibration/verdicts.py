@@ -13,7 +13,7 @@ from epsilometer.calibration.tally import Sums
 from epsilometer.errors import ContradictionError
 from epsilometer.model.counts import AttackCounts
 
-FACTORS = (0.5, 1.0, 2.0)
+CLAIM_FACTORS = (0.5, 1.0, 2.0)
 """Claims as multiples of the truth; for a mechanism that leaks nothing, epsilons themselves."""
 
 SCORES, COUNTS = "scores", "counts"
@@ -65,13 +65,13 @@ class VerdictCell:
     def claims(self) -> dict[float, float]:
         """The claimed epsilon for each factor."""
         truth = self.mechanism.epsilon(self.delta)
-        return {factor: factor * (truth or 1.0) for factor in FACTORS}
+        return {factor: factor * (truth or 1.0) for factor in CLAIM_FACTORS}
 
     def judge(
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
         """Tallies by factor; proofs have error probability ``significance``."""
-        tallies = {factor: VerdictTally() for factor in FACTORS}
+        tallies = {factor: VerdictTally() for factor in CLAIM_FACTORS}
         for _ in range(runs):
             posterior = self._posterior(rng)
             for factor, claim in self.claims().items():

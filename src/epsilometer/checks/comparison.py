@@ -37,7 +37,7 @@ from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial, 
 from epsilometer.model.priors import Beta, Fixed
 from epsilometer.posteriors.posterior import CountPosterior
 
-STRENGTHS = (0.0, 0.5, 0.9, 1.0)
+COMPARED_STRENGTHS = (0.0, 0.5, 0.9, 1.0)
 """Fixed strengths to compare."""
 
 USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
@@ -46,7 +46,7 @@ USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
 CHECK_SEED = 1
 """Makes the predictive check of a model on the same counts reproducible."""
 
-NARROWEST = 0.5
+NARROWEST_NORMAL = 0.5
 """Standard deviation, in counts, down to which a normal density summed over whole numbers is 1 within
 1.5 %."""
 
@@ -268,7 +268,7 @@ def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]
                 found.append(replace(own, likelihood=kind()))
     if own.strength.fixed_value is not None:
         found.append(replace(own, strength=Beta()))
-    found += [replace(own, strength=Fixed(value=value)) for value in STRENGTHS]
+    found += [replace(own, strength=Fixed(value=value)) for value in COMPARED_STRENGTHS]
     if counts.dependent:
         found += [
             replace(own, dependence=dependence)
@@ -343,7 +343,7 @@ def _narrow_bases(posterior: CountPosterior) -> int:
     for errors, trials in counts.by_hypothesis:
         rate = (errors + 0.5) / (trials + 1)
         variance = trials * rate * (1 - rate) * np.maximum(1 + (trials - 1) * tau, 0.0)
-        narrow |= variance < NARROWEST**2
+        narrow |= variance < NARROWEST_NORMAL**2
     return int(narrow.sum())
 
 

@@ -27,13 +27,13 @@ one in fourteen datasets that fit; these flag fewer, because the posterior has s
 FEWEST_REPLICATES = 200
 """The smallest p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising."""
 
-CHUNK = 100_000
+ATTACKS_AT_ONCE = 100_000
 """Attacks drawn at the same time: a dozen arrays of this size use less than 20 MB."""
 
 KEPT = 4_000_000
 """Sorted values kept of each quantity, 32 MB: all of them for 2,000 replicates of 2,000 bases."""
 
-ROUNDING = 1e-12
+SAME_STATISTIC = 1e-12
 """Values closer than this are ties: the same rates summed in another order differ by rounding."""
 
 
@@ -208,8 +208,8 @@ def two_sided_p_value(observed: float, replicates: FloatArray) -> float:
     >>> two_sided_p_value(5.0, np.arange(9.0)), two_sided_p_value(9.5, np.arange(9.0))
     (0.9, 0.2)
     """
-    below = np.count_nonzero(replicates < observed - ROUNDING)
-    above = np.count_nonzero(replicates > observed + ROUNDING)
+    below = np.count_nonzero(replicates < observed - SAME_STATISTIC)
+    above = np.count_nonzero(replicates > observed + SAME_STATISTIC)
     ties = len(replicates) - below - above
     return float(min(1.0, (2 + 2 * min(below, above) + ties) / (len(replicates) + 1)))
 
@@ -274,7 +274,7 @@ def _new_attacks(
     parameters = posterior.draws(replicates, rng=rng)
     for name, value in model.fixed_values(counts).items():
         parameters[name] = np.full(replicates, value)
-    rows = max(1, CHUNK // len(counts))
+    rows = max(1, ATTACKS_AT_ONCE // len(counts))
     for start in range(0, replicates, rows):
         part = {name: draws[start : start + rows, None] for name, draws in parameters.items()}
         alpha, beta = _new_rates(posterior, part, rng)

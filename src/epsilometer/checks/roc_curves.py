@@ -16,12 +16,12 @@ from epsilometer.engines.curve.solve import solve
 from epsilometer.errors import ContradictionError
 from epsilometer.model.mixtures import Curves
 
-RATES = (0.01, 0.1)
+COMPARED_RATES = (0.01, 0.1)
 """False-positive rates at which true-positive rates are compared."""
 
-STATISTICS = ("AUC", *(f"true-positive rate at {rate:g}" for rate in RATES))
+STATISTICS = ("AUC", *(f"true-positive rate at {rate:g}" for rate in COMPARED_RATES))
 
-MOST_MODELS, MOST_CURVES = 4_000_000, 40_000
+MOST_SIMULATED_MODELS, MOST_SIMULATED_CURVES = 4_000_000, 40_000
 """Largest total number of simulated models and ROC curves; limits replications for large audits."""
 
 SURPRISING = 0.01
@@ -106,7 +106,9 @@ def check_rocs(
     scores = posterior.scores
     bases = scores.bases
     models = int((scores.trials_h0 + scores.trials_h1).sum())
-    count = max(100, min(replications, MOST_MODELS // models, MOST_CURVES // len(bases)))
+    count = max(
+        100, min(replications, MOST_SIMULATED_MODELS // models, MOST_SIMULATED_CURVES // len(bases))
+    )
     observed = np.array([_statistics(base.roc()) for base in bases])
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
@@ -182,7 +184,7 @@ def _roc(
 def _statistics(roc: tuple[FloatArray, FloatArray]) -> FloatArray:
     false, true = roc
     last = np.append(np.diff(false) > 0, True)
-    rates = np.interp(RATES, false[last], true[last])
+    rates = np.interp(COMPARED_RATES, false[last], true[last])
     return np.append(np.trapezoid(true, false), rates)
 
 

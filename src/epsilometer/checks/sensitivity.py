@@ -15,7 +15,7 @@ from epsilometer.model.curve_model import CurveModel
 from epsilometer.posteriors.marginals import Marginal
 from epsilometer.posteriors.posterior import CountPosterior
 
-FACTORS = (0.5, 2.0)
+PRIOR_FACTORS = (0.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -36,7 +36,7 @@ class AlternativePrior(Plotted, view="posteriors.PRIOR"):
 def prior_sensitivity(
     posterior: CountPosterior,
     *,
-    factors: Sequence[float] = FACTORS,
+    factors: Sequence[float] = PRIOR_FACTORS,
     on_message: OnMessage | None = None,
 ) -> tuple[AlternativePrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.

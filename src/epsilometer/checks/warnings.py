@@ -13,7 +13,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
 from epsilometer.posteriors.posterior import CountPosterior
 
-MOST_LISTED = 3
+MOST_COUNTS_LISTED = 3
 """Most names or statistics to list in a sentence; tables list them all."""
 
 
@@ -22,8 +22,8 @@ def repeated_bases(counts: AttackCounts) -> str | None:
     names = counts.repeated_names
     if not names:
         return None
-    listed = ", ".join(_files.printable(name)[:40] for name in names[:MOST_LISTED])
-    rest = len(names) - MOST_LISTED
+    listed = ", ".join(_files.printable(name)[:40] for name in names[:MOST_COUNTS_LISTED])
+    rest = len(names) - MOST_COUNTS_LISTED
     if rest > 0:
         listed += f" and {rest:,} more"
     several = len(names) > 1

@@ -20,7 +20,7 @@ from epsilometer.measurement.population import Population
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 LABEL = "label"
-LARGEST_ARRAY = 8 * 1024**3
+LARGEST_DATASET = 8 * 1024**3
 """In bytes; a file that decompresses to more is refused."""
 # Labels are whole numbers if all of them are, otherwise text.
 _WHOLE = re.compile(r"-?[0-9]{1,17}")
@@ -40,7 +40,7 @@ def read(path: Path) -> Population:
 
 
 def _read_npz(path: Path) -> tuple[Any, Any]:
-    arrays = read_arrays(path, ("features",), optional=("labels",), largest=LARGEST_ARRAY)
+    arrays = read_arrays(path, ("features",), optional=("labels",), largest=LARGEST_DATASET)
     return arrays["features"], arrays.get("labels")
 
 

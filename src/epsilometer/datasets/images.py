@@ -37,7 +37,7 @@ SIDE = 28
 """Pixels per side, in both collections."""
 
 IMAGES_FILE, LABELS_FILE = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-LARGEST_FILE = 64 * 1024 * 1024
+LARGEST_IMAGE_FILE = 64 * 1024 * 1024
 """More than any of these files decompresses to; a file that exceeds it is refused."""
 
 DOWNLOAD_SECONDS = 600
@@ -214,7 +214,9 @@ def _from_idx(wanted: ImageSet, images: Path, labels: Path) -> tuple[Bytes, Byte
 
 def _from_npz(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     """Arrays ``features`` and ``labels``, or ``x_train`` and ``y_train``."""
-    arrays = read_arrays(path, ("x_train", "y_train"), ("features", "labels"), largest=LARGEST_FILE)
+    arrays = read_arrays(
+        path, ("x_train", "y_train"), ("features", "labels"), largest=LARGEST_IMAGE_FILE
+    )
     pixels, labels = arrays.values()
     if pixels.dtype != np.uint8 or pixels.size != wanted.records * SIDE**2:
         raise InputError(
@@ -285,20 +287,20 @@ def _keep(folder: Path, pixels: Bytes, labels: Bytes) -> None:
 
 
 def _read(path: Path) -> bytes:
-    return _bounded(_files.read_bytes(path, LARGEST_FILE + 1), path)
+    return _bounded(_files.read_bytes(path, LARGEST_IMAGE_FILE + 1), path)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
     try:
         with gzip.open(io.BytesIO(data)) as file:
-            return _bounded(file.read(LARGEST_FILE + 1), path)
+            return _bounded(file.read(LARGEST_IMAGE_FILE + 1), path)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be unpacked ({error}).") from None
 
 
 def _bounded(data: bytes, path: Path) -> bytes:
-    if len(data) > LARGEST_FILE:
-        raise InputError(f"{path}: expected at most {LARGEST_FILE} bytes, got more.")
+    if len(data) > LARGEST_IMAGE_FILE:
+        raise InputError(f"{path}: expected at most {LARGEST_IMAGE_FILE} bytes, got more.")
     return data
 
 

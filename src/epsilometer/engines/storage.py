@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-LARGEST_ARRAY = 2**31
+LARGEST_STORED_ARRAY = 2**31
 """Bytes of the largest array to read: a small file may declare any size."""
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
@@ -134,8 +134,8 @@ class _Reader:
         item = self._file[name]
         if not isinstance(item, self._h5py.Dataset) or item.external or item.is_virtual:
             raise InputError(f"expected plain numbers in {name}.")
-        if item.size * item.dtype.itemsize > LARGEST_ARRAY:
-            raise InputError(f"expected less than {LARGEST_ARRAY} bytes in {name}.")
+        if item.size * item.dtype.itemsize > LARGEST_STORED_ARRAY:
+            raise InputError(f"expected less than {LARGEST_STORED_ARRAY} bytes in {name}.")
         if self._h5py.check_string_dtype(item.dtype):
             return np.array(item.asstr()[()], dtype=object)
         if item.dtype.kind not in "fiu":

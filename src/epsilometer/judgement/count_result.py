@@ -13,9 +13,9 @@ import numpy as np
 from epsilometer.checks.comparison import CHECK_SEED, ModelComparison, alternatives, compare_models
 from epsilometer.checks.influence import Influence, leave_one_out
 from epsilometer.checks.predictive import PredictiveCheck, check_predictions
-from epsilometer.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
+from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.checks.warnings import (
-    MOST_LISTED,
+    MOST_COUNTS_LISTED,
     ExtremeCounts,
     check_extreme_counts,
     repeated_bases,
@@ -130,7 +130,9 @@ class CountResult(Result):
         """The result for independent counts, if the one found should not be used alone."""
         # A contradiction under independence must not prevent the result.
         with suppress(ContradictionError):
-            return check_extreme_counts(self.posterior, level=self.level, on_message=self.on_message)
+            return check_extreme_counts(
+                self.posterior, level=self.level, on_message=self.on_message
+            )
         return None
 
     @cached_property
@@ -150,7 +152,7 @@ class CountResult(Result):
         """Epsilon under other priors, leaving out those that cannot be estimated."""
         found: list[AlternativePrior] = []
         self._tell("other priors")
-        for factor in FACTORS if self._estimated else ():
+        for factor in PRIOR_FACTORS if self._estimated else ():
             # The exact engine refuses priors that extend beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
                 found += prior_sensitivity(
@@ -206,9 +208,9 @@ class CountResult(Result):
         if odd:
             listed = "; ".join(
                 f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
-                for item in odd[:MOST_LISTED]
+                for item in odd[:MOST_COUNTS_LISTED]
             )
-            rest = len(odd) - MOST_LISTED
+            rest = len(odd) - MOST_COUNTS_LISTED
             if rest > 0:
                 listed += f"; and {rest} more in the table of the predictive check"
             warnings.append(

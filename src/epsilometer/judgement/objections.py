@@ -13,7 +13,7 @@ from typing import NamedTuple
 from epsilometer.baselines.bases import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.checks.predictive import PredictiveCheck
-from epsilometer.checks.sensitivity import FACTORS
+from epsilometer.checks.sensitivity import PRIOR_FACTORS
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
@@ -97,7 +97,7 @@ def prior_reasons(
     by a factor.
     """
     tried = 0
-    for factor in FACTORS:
+    for factor in PRIOR_FACTORS:
         # Some priors contradict the data, or extend beyond what the engine can integrate.
         with suppress(ContradictionError, InputError):
             above = above_with(factor)

@@ -25,7 +25,7 @@ from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 
-NEGLIGIBLE = 1e-7
+NEGLIGIBLE_CELL = 1e-7
 """Posterior probability below which a component is left out, whichever prior was tried."""
 
 FAR = 26.0
@@ -106,7 +106,7 @@ def measure_of_curves(
     curves_of: list[Curves] = []
     components = []
     for number, component in enumerate(posterior.solution.components):
-        if max(each.weights[number] for each in solutions) < NEGLIGIBLE:
+        if max(each.weights[number] for each in solutions) < NEGLIGIBLE_CELL:
             continue
         curves = component.curves
         key = (curves.family.name, curves.rate if curves.subsampled else 1.0)

@@ -179,7 +179,7 @@ def variants_of(algorithm: object) -> tuple[str, ...]:
     return algorithm.variants if isinstance(algorithm, Releases) else ("",)
 
 
-BATCH = 16
+BATCH_SIZE = 16
 """Batch size of algorithms that train batches and set no ``batch_size``."""
 
 
@@ -187,7 +187,7 @@ def batch_size_of(algorithm: object) -> int:
     """How many models an algorithm trains at once; at least 1."""
     if not isinstance(algorithm, TrainsMany):
         return 1
-    return max(1, int(getattr(algorithm, "batch_size", None) or BATCH))
+    return max(1, int(getattr(algorithm, "batch_size", None) or BATCH_SIZE))
 
 
 def check(algorithm: Any, *, name: str = "the algorithm") -> None:
@@ -205,7 +205,7 @@ def check(algorithm: Any, *, name: str = "the algorithm") -> None:
 SOURCE = "source file"
 """Key of source-code hashes in an identity; it contains a space, so no attribute can have this name."""
 
-DEEPEST = 30
+DEEPEST_NESTING = 30
 """Values nested more deeply are refused: they contain themselves, or are too complex to compare."""
 
 _PLAIN = (bytes, Path, Decimal, Fraction, date, time, re.Pattern, complex, slice, range, np.dtype)
@@ -253,7 +253,7 @@ def has_former_digests(identity: Any) -> bool:
 
 
 def _described(value: Any, where: str, depth: int) -> Any:
-    if depth > DEEPEST:
+    if depth > DEEPEST_NESTING:
         raise _undescribable(value, where)
     if isinstance(value, np.generic):
         value = value.item()

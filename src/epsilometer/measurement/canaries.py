@@ -42,7 +42,7 @@ from epsilometer.model.scores import Scores
 FORMAT = 1
 """Format version of a canary file."""
 
-LARGEST_FILE = 2**30
+LARGEST_CANARY_FILE = 2**30
 """Largest size in bytes to which a canary file may decompress."""
 
 
@@ -319,7 +319,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             path,
             ("format", "kind", "coins", "sha256"),
             optional=("records", "features", "labels"),
-            largest=LARGEST_FILE,
+            largest=LARGEST_CANARY_FILE,
         )
         coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
         if not _well_formed(kept):

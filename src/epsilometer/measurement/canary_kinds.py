@@ -69,9 +69,9 @@ class Mislabelled:
                 "mislabelled points need a population with at least two labels, got one label."
             )
         assert population.labels is not None
-        own = np.searchsorted(known, population.labels[records])
+        true_labels = np.searchsorted(known, population.labels[records])
         # One of the other labels, uniformly.
-        other = (own + rng.integers(1, len(known), size=count)) % len(known)
+        other = (true_labels + rng.integers(1, len(known), size=count)) % len(known)
         return Crafted(None, known[other])
 
 

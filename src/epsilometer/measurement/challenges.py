@@ -50,8 +50,8 @@ class Chosen:
     def excluded(self, number: int | None = None) -> IntArray:
         """Records excluded from D for one point, or for all: the point itself and its original."""
         which = slice(None) if number is None else [number]
-        found = np.concatenate([self.indices[which], self.origins[which]])
-        return np.unique(found[found >= 0])
+        records = np.concatenate([self.indices[which], self.origins[which]])
+        return np.unique(records[records >= 0])
 
     def fingerprint(self, number: int) -> str | None:
         """SHA-256 of a crafted point; None for a record."""
@@ -161,16 +161,16 @@ class CustomPoints:
         made = self.function(population.given, count, rng)
         try:
             if isinstance(made, Dataset):
-                found = _crafted(population, made, np.full(len(made), -1))
+                points = _crafted(population, made, np.full(len(made), -1))
             else:
-                found = _records(population, _indices(made, population.records))
+                points = _records(population, _indices(made, population.records))
         except InputError as error:
             raise InputError(f"challenge {self.name}: {error}") from None
-        if len(found) != count:
+        if len(points) != count:
             raise InputError(
-                f"challenge {self.name}: expected {count} challenge points, got {len(found)}."
+                f"challenge {self.name}: expected {count} challenge points, got {len(points)}."
             )
-        return found
+        return points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,22 +298,22 @@ def _crafted(population: Population, points: Dataset, origins: IntArray) -> Chos
 def _indices(values: object, size: int = LARGEST_INDEX) -> IntArray:
     """Check and return indices of distinct records below ``size``."""
     try:
-        found = np.asarray(values)
+        indices = np.asarray(values)
     except ValueError:
-        found = np.empty((0, 0))
-    if found.ndim != 1 or len(found) == 0 or found.dtype.kind not in "iu":
+        indices = np.empty((0, 0))
+    if indices.ndim != 1 or len(indices) == 0 or indices.dtype.kind not in "iu":
         raise InputError(
             "expected indices of at least one record, or a Dataset of crafted points, got "
             f"{_files.shown(values)}."
         )
-    outside = (found < 0) | (found >= size)
+    outside = (indices < 0) | (indices >= size)
     if outside.any():
         raise InputError(
-            f"expected indices of challenge points from 0 to {size - 1}, got {found[outside][0]}."
+            f"expected indices of challenge points from 0 to {size - 1}, got {indices[outside][0]}."
         )
-    kinds, counts = np.unique(found, return_counts=True)
+    kinds, counts = np.unique(indices, return_counts=True)
     if counts.max() > 1:
         raise InputError(
             f"expected distinct challenge points, got record {kinds[counts > 1][0]} twice."
         )
-    return found.astype(np.int64)
+    return indices.astype(np.int64)

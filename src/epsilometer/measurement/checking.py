@@ -46,7 +46,9 @@ def check_training(
         if run.failed and not run.reused + run.trained:
             first = run.failed[0]
             streak = Streak(
-                message=first.message, tasks=tuple(each.task for each in run.failed), trained=False
+                message=first.message,
+                tasks=tuple(failure.task for failure in run.failed),
+                trained=False,
             )
             raise training_error(streak, plan.sizes, first, opened)
         return TrainingCheck(
@@ -70,12 +72,12 @@ def first_losses(store: Store, sizes: Sizes) -> dict[str, tuple[list[float], lis
 
     For a pool: per model, the mean over excluded points and the mean over included points.
     """
-    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sizes.variants}
+    losses: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sizes.variants}
     for model in store.pool_rows(sizes) if sizes.points else ():
         # For a pool, the mean over points: one number per model.
         for hypothesis, side in enumerate((~model.member, model.member)):
             if side.any():
-                found[model.variant][hypothesis].append(float(model.losses[side].mean()))
+                losses[model.variant][hypothesis].append(float(model.losses[side].mean()))
     for row in store.rows(sizes._replace(challenge_bases=1)):
-        found[row.variant][row.hypothesis].append(row.loss)
-    return found
+        losses[row.variant][row.hypothesis].append(row.loss)
+    return losses

@@ -17,7 +17,7 @@ from epsilometer.measurement.bases import Base, ChallengeBase
 from epsilometer.measurement.pool import PoolBase
 from epsilometer.measurement.population import Population
 
-MOST_NAMED = 3
+MOST_DUPLICATES_NAMED = 3
 """Bases, groups or records that are named one by one; the rest are counted."""
 
 
@@ -156,13 +156,15 @@ def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
 
 def _first(sentences: list[str], rest: str) -> list[str]:
     """The first few sentences, and one that counts the rest."""
-    more = len(sentences) - MOST_NAMED
+    more = len(sentences) - MOST_DUPLICATES_NAMED
     # Replacing a single sentence by a count would save nothing.
-    return sentences if more <= 1 else [*sentences[:MOST_NAMED], rest.format(f"{more:,}")]
+    return (
+        sentences if more <= 1 else [*sentences[:MOST_DUPLICATES_NAMED], rest.format(f"{more:,}")]
+    )
 
 
 def _listed(records: IntArray) -> str:
-    numbers = [str(number) for number in records[:MOST_NAMED].tolist()]
+    numbers = [str(number) for number in records[:MOST_DUPLICATES_NAMED].tolist()]
     more = len(records) - len(numbers)
     rest = f" and {more:,} more" if more else ""
     return f"record{'s' if len(records) > 1 else ''} {', '.join(numbers)}{rest}"

@@ -108,7 +108,9 @@ class Measurement(Plotted, view="measured.MEASUREMENT"):
     @property
     def warnings(self) -> list[str]:
         """Problems with the losses, such as identical models, one sentence each."""
-        return list(dict.fromkeys(text for each in self.losses.values() for text in repeats(each)))
+        return list(
+            dict.fromkeys(text for losses in self.losses.values() for text in repeats(losses))
+        )
 
 
 def measure(

@@ -394,6 +394,6 @@ def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = Non
         return ExecutorPool(threads, plan, slots=number, name="threads", own=True)
     if executor == "processes":
         return ProcessesPool(plan, number)
-    found = _ADDRESS.fullmatch(executor)
-    address = f"{found[1]}:{found[2]}" if found else None
+    match = _ADDRESS.fullmatch(executor)
+    address = f"{match[1]}:{match[2]}" if match else None
     return DaskPool(plan, address=address, workers=number)

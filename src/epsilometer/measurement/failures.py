@@ -14,7 +14,7 @@ from epsilometer.attacks.repeats import SIDES
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.plan import Sizes, Task
 
-LONGEST_MESSAGE = 500
+LONGEST_STORED_MESSAGE = 500
 """Longest stored message of a failure, in characters."""
 
 LONGEST_LINE, MOST_LINES = 200, 40
@@ -38,7 +38,9 @@ def message_of(error: BaseException) -> str:
     # Python's own formatting also handles errors whose __str__ raises.
     kind = traceback.TracebackException(type(error), error, None, compact=True)
     text = " ".join(f"{type(error).__name__}: {kind!s}".split())
-    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."
+    return (
+        text if len(text) <= LONGEST_STORED_MESSAGE else text[: LONGEST_STORED_MESSAGE - 3] + "..."
+    )
 
 
 def traceback_of(error: BaseException) -> str:

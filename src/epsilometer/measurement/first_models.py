@@ -9,7 +9,7 @@ from typing import Any
 
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
-from epsilometer.attacks.repeats import FEWEST, equal_losses, first_repeats
+from epsilometer.attacks.repeats import FEWEST_EQUAL_LOSSES, equal_losses, first_repeats
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.rows import LossRow, Row
@@ -132,7 +132,7 @@ class FirstModels:
         sizes = self.plan.sizes
         if not sizes.canaries and not sizes.points:
             known = store.rows(sizes._replace(challenge_bases=1, variants=sizes.variants[:1]))
-            self.check_repeats([row for row in known if row.hypothesis == 0][:FEWEST])
+            self.check_repeats([row for row in known if row.hypothesis == 0][:FEWEST_EQUAL_LOSSES])
         if schedule:
             self._schedule()
 

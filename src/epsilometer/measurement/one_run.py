@@ -56,8 +56,8 @@ class CanaryRun:
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """D plus the included canaries."""
         del hypothesis, replicate  # each canary has its own hypothesis
-        own = self.without_canaries(population)
-        return own if self.canaries is None else self.canaries.added_to(own)
+        dataset = self.without_canaries(population)
+        return dataset if self.canaries is None else self.canaries.added_to(dataset)
 
     def without_canaries(self, population: Population) -> Dataset:
         """D alone."""
@@ -178,14 +178,16 @@ class OneRun:
         }
 
     def identity(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        settings: dict[str, object] = {
             "name": "MeasureOneRun",
             "canaries": self.canaries,
             "kind": GRADIENT if isinstance(self.kind, str) else algorithms.identity(self.kind),
             "compare_with": self.compare_with,
         }
         # Without a comparison the losses themselves are stored, and any statistic can be applied later.
-        return found | ({"statistic": algorithms.identity(self.statistic)} if self.compares else {})
+        return settings | (
+            {"statistic": algorithms.identity(self.statistic)} if self.compares else {}
+        )
 
     def models(self, hypothesis: int) -> int:
         """Number of losses that a run may have under a hypothesis; the run itself is one model."""
@@ -204,17 +206,17 @@ class OneRun:
                 "expected adjacency include for one-run, since a canary is included or not and nothing "
                 f"replaces it; got {adjacency.name}."
             )
-        own = int(getattr(algorithm, "gradient_canaries", 0))
+        planted = int(getattr(algorithm, "gradient_canaries", 0))
         if self.in_gradients and not isinstance(algorithm, algorithms.PlantsCanaries):
             raise InputError(
                 "expected an algorithm that supports gradient canaries, such as DpSgd, got "
                 f"{type(algorithm).__name__}."
             )
-        if self.in_gradients and own == 0:
+        if self.in_gradients and planted == 0:
             raise InputError("gradient canaries: set gradient_canaries=N on the algorithm.")
-        if self.in_gradients and own != self.canaries:
+        if self.in_gradients and planted != self.canaries:
             raise InputError(
-                f"expected as many canaries as the algorithm has, gradient_canaries={own}, got "
+                f"expected as many canaries as the algorithm has, gradient_canaries={planted}, got "
                 f"canaries={self.canaries}."
             )
         if self.compare_with == "initial" and not isinstance(algorithm, algorithms.HasInitialModel):

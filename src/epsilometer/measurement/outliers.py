@@ -15,7 +15,7 @@ from epsilometer.measurement.population import Array, Population
 REFERENCES = 5000
 """Number of reference records for distances; larger populations use a fixed stratified sample."""
 
-BLOCK = 2**22
+DISTANCES_AT_ONCE = 2**22
 """Distances held in memory at once."""
 
 
@@ -41,7 +41,7 @@ def outlier_scores(population: Population, *, neighbours: int) -> FloatArray:
     to = rows[references] * scale
     label = groups[references]
     scores = np.empty(len(rows))
-    step = max(1, BLOCK // len(references))
+    step = max(1, DISTANCES_AT_ONCE // len(references))
     for group in range(int(groups.max()) + 1):
         members = np.flatnonzero(groups == group)
         for start in range(0, len(members), step):

@@ -66,8 +66,8 @@ class Sizes(NamedTuple):
     @property
     def models(self) -> int:
         """Total number of models."""
-        each = 1 if self.canaries else self.models_h0 + self.models_h1
-        return self.challenge_bases * each
+        models_per_base = 1 if self.canaries else self.models_h0 + self.models_h1
+        return self.challenge_bases * models_per_base
 
     def described(self) -> list[object]:
         """As plain values for a store."""
@@ -222,13 +222,13 @@ class Plan(Displayed, view="inputs.PLAN"):
 
     def first(self, bases: int) -> Plan:
         """A plan of the first bases only; these do not change, whatever chose their points."""
-        found = copy(self)
-        found.__dict__.pop("names", None)
-        found.__dict__["bases"] = self.bases[:bases]
+        plan = copy(self)
+        plan.__dict__.pop("names", None)
+        plan.__dict__["bases"] = self.bases[:bases]
         given = self.challenge_bases
         kept = bases if isinstance(given, int) else given[:bases]
-        object.__setattr__(found, "challenge_bases", kept)
-        return found
+        object.__setattr__(plan, "challenge_bases", kept)
+        return plan
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -255,8 +255,8 @@ class Plan(Displayed, view="inputs.PLAN"):
     def sizes(self) -> Sizes:
         """The requested sizes."""
         design = self.design
-        each = (design.models(0), design.models(1))
-        return Sizes(len(self.bases), *each, self.variants, design.canaries, len(self.points))
+        models = (design.models(0), design.models(1))
+        return Sizes(len(self.bases), *models, self.variants, design.canaries, len(self.points))
 
     def groups(self) -> Iterator[tuple[int, int, range]]:
         """The models by base and hypothesis, with their replicates."""
@@ -325,11 +325,11 @@ def canonical(value: Any) -> str:
 def differences(there: Any, here: Any, place: str = "") -> list[str]:
     """Where two identities differ, in words: ``seed is 1 there and 2 here``."""
     if isinstance(there, dict) and isinstance(here, dict):
-        found = []
+        sentences = []
         for key in sorted({*there, *here}):
             inner = f"{place}.{key}" if place else key
-            found += differences(there.get(key), here.get(key), inner)
-        return found
+            sentences += differences(there.get(key), here.get(key), inner)
+        return sentences
     if canonical(there) == canonical(here):
         return []  # compared as text: 1 is not 1.0, and 0.0 is not -0.0
     return [f"{place} is {_short(there)} there and {_short(here)} here"]

@@ -32,7 +32,7 @@ from epsilometer.model.scores import Scores
 POOL = 3
 """First element of the spawn key of the streams that draw pools and their coins."""
 
-BLOCK = 4096
+POINTS_AT_ONCE = 4096
 """Points that are scored at a time: a dataset of this size fits into memory."""
 
 LEAST_RECORDS = 10
@@ -41,7 +41,7 @@ LEAST_RECORDS = 10
 LEAST_PILOT = 4
 """Fewest models that choose points: with fewer, no point has two models on both sides."""
 
-POINTS = 100
+DEFAULT_POINTS = 100
 """Default number of evaluated points, for which the posterior takes seconds."""
 
 DEFAULT_ATTACK = "lira"
@@ -102,8 +102,8 @@ class PoolBase:
 
     def points(self, population: Population) -> Iterator[Dataset]:
         """All points, one block at a time."""
-        for first in range(0, len(self.everything), BLOCK):
-            yield population.take(self.everything[first : first + BLOCK])
+        for first in range(0, len(self.everything), POINTS_AT_ONCE):
+            yield population.take(self.everything[first : first + POINTS_AT_ONCE])
 
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[PoolRow]:
         """One row per model."""
@@ -264,7 +264,7 @@ class Pool:
     def challenge_points(self, bases: int, dataset_size: int) -> int:
         """Number of evaluated points, of a pool of ``dataset_size`` records."""
         del bases
-        return min(POINTS, dataset_size) if self.judged is None else self.judged
+        return min(DEFAULT_POINTS, dataset_size) if self.judged is None else self.judged
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Any algorithm is supported."""
@@ -326,7 +326,7 @@ class Pool:
     def judged_points(self, losses: PoolLosses) -> IntArray:
         """The evaluated points: those that leak most in the first stage, or the first of the pool."""
         first = self.first_models(losses)
-        count = min(self.judged or POINTS, losses.challenges)
+        count = min(self.judged or DEFAULT_POINTS, losses.challenges)
         if not self.pilot:
             return np.arange(count)
         return most_leaking(losses, models=first, count=count)

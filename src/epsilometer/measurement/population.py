@@ -98,11 +98,11 @@ class Population(Displayed, view="inputs.POPULATION"):
         (1, 2)
         """
         wanted = tuple(_validate.whole_number("shape", size) for size in shape)
-        own = self.features.shape[1:]
-        if not wanted or math.prod(wanted) != math.prod(own):
+        own_shape = self.features.shape[1:]
+        if not wanted or math.prod(wanted) != math.prod(own_shape):
             raise InputError(
-                f"expected a shape with {math.prod(own)} numbers, like the records of {self.name}, got "
-                f"shape={list(wanted)} with {math.prod(wanted)} numbers."
+                f"expected a shape with {math.prod(own_shape)} numbers, like the records of "
+                f"{self.name}, got shape={list(wanted)} with {math.prod(wanted)} numbers."
             )
         features = self.features.reshape(len(self), *wanted)
         return Population(features=features, labels=self.labels, name=self.name)
@@ -159,14 +159,14 @@ class Population(Displayed, view="inputs.POPULATION"):
 
     def _with_arrays(self, features: Array, labels: Array | None, crafted: int) -> Population:
         """A population of already validated arrays."""
-        found = copy(self)
-        found.__dict__.pop("fingerprint", None)
-        found.__dict__.pop("row_hashes", None)
+        population = copy(self)
+        population.__dict__.pop("fingerprint", None)
+        population.__dict__.pop("row_hashes", None)
         for array in (features, labels):
             if array is not None:
                 array.flags.writeable = False
-        found.features, found.labels, found.crafted = features, labels, crafted
-        return found
+        population.features, population.labels, population.crafted = features, labels, crafted
+        return population
 
     @cached_property
     def row_hashes(self) -> NDArray[np.int64]:
@@ -213,16 +213,16 @@ def _converted(name: str, there: Array, values: ArrayLike) -> Array:
             f"{array.shape}."
         )
     with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
-        found = array.astype(there.dtype)
+        converted = array.astype(there.dtype)
     rounds = name == "features" and there.dtype.kind == array.dtype.kind == "f"
-    if not rounds and not np.array_equal(found, array):
+    if not rounds and not np.array_equal(converted, array):
         raise InputError(
             f"expected {name} of crafted records to be {there.dtype} like the others, got "
             f"{array.dtype} values that cannot be converted exactly."
         )
-    if found.dtype.kind == "f" and not np.isfinite(found).all():
+    if converted.dtype.kind == "f" and not np.isfinite(converted).all():
         raise InputError(f"expected finite numbers in {name} of crafted records, got infinity.")
-    return found
+    return converted
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:

@@ -113,8 +113,8 @@ class SqliteStore(Store):
             if self._is_empty():
                 self._create()
             db.execute("PRAGMA synchronous = FULL")
-        found = db.execute("PRAGMA application_id").fetchone()[0]
-        if found != APPLICATION:
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        if application != APPLICATION:
             raise StoreError(
                 f"{self.path} is a database, but not a store of losses (or its -wal file is missing)."
             )
@@ -258,9 +258,9 @@ class SqliteStore(Store):
 
     def _value(self, key: str) -> Any:
         with self._store_errors():
-            found = self._query("SELECT value FROM plan WHERE key = ?", key)
+            rows = self._query("SELECT value FROM plan WHERE key = ?", key)
             try:
-                return json.loads(found[0][0]) if found else None
+                return json.loads(rows[0][0]) if rows else None
             except ValueError:
                 raise sqlite3.DatabaseError(f"the plan's {key} is not readable") from None
 
@@ -311,7 +311,7 @@ class SqliteStore(Store):
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         base, hypothesis, wanted = chunk
         ends = min(wanted, default=0), max(wanted, default=-1)
-        found: set[int] = set()
+        replicates: set[int] = set()
         for table in self._loss_tables:
             rows = self._query(
                 f"SELECT replicate FROM {table} WHERE base = ? AND hypothesis = ? "
@@ -319,8 +319,8 @@ class SqliteStore(Store):
                 "GROUP BY replicate HAVING count(*) = ?",
                 *(base, hypothesis, *ends, *variants, len(variants)),
             )
-            found |= {replicate for (replicate,) in rows}
-        return found.intersection(wanted)
+            replicates |= {replicate for (replicate,) in rows}
+        return replicates.intersection(wanted)
 
     @property
     def _loss_tables(self) -> list[str]:
@@ -337,13 +337,13 @@ class SqliteStore(Store):
         if "pool_losses" not in self._tables:
             return
         with self._store_errors():
-            found = self._db.execute(
+            rows = self._db.execute(
                 f"SELECT * FROM pool_losses WHERE {_WITHIN} "
                 f"AND variant IN ({_placeholders(sizes.variants)}) "
                 "ORDER BY base, hypothesis, replicate, variant",
                 (*sizes[:3], *sizes.variants),
             )
-            for row in found:
+            for row in rows:
                 if row[-1] != checksum(row[:-1]):
                     raise sqlite3.DatabaseError(f"losses of {Task(*row[:3])}")
                 base, hypothesis, replicate, variant = row[:4]
@@ -357,37 +357,37 @@ class SqliteStore(Store):
                 yield PoolRow(base, hypothesis, replicate, variant, table, member)
 
     def pool(self) -> dict[str, Any]:
-        found = self._value("pool")
-        if found is None:
+        settings = self._value("pool")
+        if settings is None:
             return {}
-        names = found.get("names") if isinstance(found, dict) else None
-        references = found.get("references") if isinstance(found, dict) else None
+        names = settings.get("names") if isinstance(settings, dict) else None
+        references = settings.get("references") if isinstance(settings, dict) else None
         if not isinstance(names, list) or type(references) is not int:
             with self._store_errors():
                 raise sqlite3.DatabaseError("the points of its pool are unreadable")
         return {
             "names": names,
             "references": references,
-            "fair_coins": found.get("fair_coins") is True,
+            "fair_coins": settings.get("fair_coins") is True,
         }
 
     @property
     def judging(self) -> dict[str, Any]:
         """How losses were last evaluated, as plain values; empty if there was no choice."""
-        found = self._value("judging")
-        return found if isinstance(found, dict) else {}
+        settings = self._value("judging")
+        return settings if isinstance(settings, dict) else {}
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
-        found = self._query(
+        rows = self._query(
             f"SELECT * FROM losses WHERE {_WITHIN} AND variant IN ({_placeholders(sizes.variants)}) "
             "ORDER BY base, hypothesis, replicate, variant",
             *(*sizes[:3], *sizes.variants),
         )
         with self._store_errors():
-            for row in found:
+            for row in rows:
                 if row[-1] != checksum(row[:-1]):
                     raise sqlite3.DatabaseError(f"loss of {Task(*row[:3])}")
-        return [LossRow(*row[:-1]) for row in found]
+        return [LossRow(*row[:-1]) for row in rows]
 
     # --- failures and runs --------------------------------------------------------------------
 
@@ -399,11 +399,11 @@ class SqliteStore(Store):
 
     def failures(self) -> list[Failure]:
         rows = self._query("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
-        found = []
+        failures = []
         for *place, attempts, text, _ in rows:
             message, _, lines = text.partition("\n")
-            found.append(Failure(Task(*place), attempts, message, lines))
-        return found
+            failures.append(Failure(Task(*place), attempts, message, lines))
+        return failures
 
     def begin_run(self, executor: str) -> int:
         versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}

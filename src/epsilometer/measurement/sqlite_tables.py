@@ -55,7 +55,7 @@ KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3, "pool_losses": 4}
 
 def checksum(row: Sequence[Any]) -> int:
     """CRC-32 of a row's values; repr distinguishes types and is exact for floats."""
-    plain = tuple(zlib.crc32(each) if isinstance(each, bytes) else each for each in row)
+    plain = tuple(zlib.crc32(cell) if isinstance(cell, bytes) else cell for cell in row)
     return zlib.crc32(repr(plain).encode("utf-8", "backslashreplace"))
 
 

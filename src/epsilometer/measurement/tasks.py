@@ -103,8 +103,8 @@ def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
 def _train(plan: Plan, chunk: Chunk) -> Trained:
     start = time.perf_counter()
     rows: list[Row] = []
-    for task, found in _measured(plan, chunk):
-        for variant, losses in found:
+    for task, losses_by_variant in _measured(plan, chunk):
+        for variant, losses in losses_by_variant:
             rows += plan.bases[chunk.base].rows(task, variant, losses)
     return Trained(rows, time.perf_counter() - start)
 
@@ -118,11 +118,16 @@ def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, list[tuple[str, 
             yield task, [("", -_gradient_scores(plan, base, task))]
         return
     for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
-        found = [(name, _losses(plan, base, made)) for name, made in _released(plan, task, model)]
+        losses_by_variant = [
+            (name, _losses(plan, base, made)) for name, made in _released(plan, task, model)
+        ]
         if isinstance(design, OneRun) and design.compares:
             other = _losses(plan, base, _compared(plan, base, task))
-            found = [(name, _difference(design.statistic, own, other)) for name, own in found]
-        yield task, found
+            losses_by_variant = [
+                (name, _difference(design.statistic, losses, other))
+                for name, losses in losses_by_variant
+            ]
+        yield task, losses_by_variant
 
 
 def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
@@ -138,12 +143,12 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     """Losses of the points of a base; the points are copies, which the algorithm may change in place."""
     ask = with_queries if plan.design.uses_queries else _losses_of
-    found: Future[list[FloatArray]] = SerialExecutor().submit(
+    future: Future[list[FloatArray]] = SerialExecutor().submit(
         lambda: [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
     )
-    error = found.exception()
+    error = future.exception()
     if error is None:
-        return np.concatenate(found.result())
+        return np.concatenate(future.result())
     if model is None:
         # Code that has no model to return may return None; it is wrong only if the loss needs one.
         raise InputError(
@@ -158,13 +163,13 @@ def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
         answer = algorithm.losses(model, points)
         if answer is None:
             raise InputError(f"losses(model, points) returned None; expected {len(points)} numbers")
-        found = np.asarray(answer, dtype=float)
-        if found.shape != (len(points),):
+        losses = np.asarray(answer, dtype=float)
+        if losses.shape != (len(points),):
             raise InputError(
-                f"expected {len(points)} losses from losses(model, points), got shape {found.shape}."
+                f"expected {len(points)} losses from losses(model, points), got shape {losses.shape}."
             )
-        return found
-    return np.array([loss_as_number(algorithm.loss(model, each)) for each in points_of(points)])
+        return losses
+    return np.array([loss_as_number(algorithm.loss(model, point)) for point in points_of(points)])
 
 
 def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
@@ -174,7 +179,7 @@ def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArra
     expected = points.features.shape[1:]
     # Query first, while the points are unchanged: code that computes losses may change them in place.
     queried = [_queries(algorithm, point, expected) for point in points_of(points)]
-    numbers = sorted({len(each) for each in queried})
+    numbers = sorted({len(queries) for queries in queried})
     if len(numbers) > 1:
         raise InputError(
             "expected queries(point) to return the same number of arrays for every point, got "
@@ -183,7 +188,7 @@ def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArra
     labels = points.labels
     columns = [_losses_of(algorithm, model, _copy(points.features, labels))]
     for number in range(numbers[0]):
-        features = np.stack([each[number] for each in queried])
+        features = np.stack([queries[number] for queries in queried])
         columns.append(_losses_of(algorithm, model, _copy(features, labels)))
     return np.stack(columns, axis=1)
 
@@ -192,15 +197,15 @@ def _queries(algorithm: HasQueries, point: Point, expected: tuple[int, ...]) -> 
     """The augmentations of a point: one or more arrays of its shape."""
     answer = algorithm.queries(point)
     try:
-        found = np.asarray(answer)
+        queries = np.asarray(answer)
     except ValueError:  # arrays of different shapes
-        found = np.empty(0)
-    if found.ndim != len(expected) + 1 or found.shape[1:] != expected or not len(found):
+        queries = np.empty(0)
+    if queries.ndim != len(expected) + 1 or queries.shape[1:] != expected or not len(queries):
         raise InputError(
             f"expected queries(point) to return one or more arrays of shape {expected}, got "
             f"{_files.shown(getattr(answer, 'shape', answer))}."
         )
-    return found
+    return queries
 
 
 def _copy(features: Array, labels: Array | None) -> Dataset:
@@ -229,10 +234,12 @@ def _gradient_scores(plan: Plan, base: CanaryRun, task: Task) -> FloatArray:
     assert isinstance(plan.algorithm, PlantsCanaries)
     dataset = base.without_canaries(plan.population)
     stream = training_stream(plan.seed, task)
-    found = np.asarray(plan.algorithm.gradient_scores(dataset, base.coins, stream), dtype=float)
-    if found.shape != base.coins.shape:
-        raise InputError(f"expected {len(base.coins)} scores of canaries, got shape {found.shape}.")
-    return found
+    scores = np.asarray(plan.algorithm.gradient_scores(dataset, base.coins, stream), dtype=float)
+    if scores.shape != base.coins.shape:
+        raise InputError(
+            f"expected {len(base.coins)} scores of canaries, got shape {scores.shape}."
+        )
+    return scores
 
 
 def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:

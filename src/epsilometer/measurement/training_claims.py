@@ -24,14 +24,14 @@ class LargestClaim(Plotted, view="measured.TRAINING_CLAIM"):
     def claimed_epsilon(self, delta: float) -> float:
         # Compute equal guarantees once: accountants are slow.
         different: list[TrainingClaim] = []
-        for each in self.claims:
-            different += [] if each in different else [each]
-        return max(each.claimed_epsilon(delta) for each in different)
+        for claim in self.claims:
+            different += [] if claim in different else [claim]
+        return max(claim.claimed_epsilon(delta) for claim in different)
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        caveats = [caveat for each in self.claims for caveat in each.caveats]
-        if any(each != self.claims[0] for each in self.claims):
+        caveats = [caveat for claim in self.claims for caveat in claim.caveats]
+        if any(claim != self.claims[0] for claim in self.claims):
             caveats.append(UNEQUAL)
         return tuple(dict.fromkeys(caveats))
 
@@ -43,14 +43,14 @@ def first_models(plan: Plan) -> tuple[Task, ...]:
         return ()
     groups = plan.design.groups(plan.bases[0]) if algorithm.accounts else ()
     base = plan.bases[0]
-    found: list[Task] = []
+    tasks: list[Task] = []
     for hypothesis, replicates in groups:
         # The models of a pool have different dataset sizes: the smallest has the largest sampling rate,
         # the largest may take more steps.
         sizes = [base.size(hypothesis, number) for number in replicates]
         ends = {sizes.index(min(sizes)), sizes.index(max(sizes))}
-        found += [Task(0, hypothesis, replicates[place]) for place in sorted(ends)]
-    return tuple(found)
+        tasks += [Task(0, hypothesis, replicates[place]) for place in sorted(ends)]
+    return tuple(tasks)
 
 
 def claim_from_training(plan: Plan) -> TrainingClaim | None:

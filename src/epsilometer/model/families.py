@@ -29,7 +29,7 @@ from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
-LARGEST_EPSILON = 600.0
+LARGEST_CURVE_EPSILON = 600.0
 """Beyond this e^epsilon nears the limit of double precision."""
 
 
@@ -428,7 +428,7 @@ def _epsilon_by_halving(family: Family, leak: FloatArray, delta: float) -> Float
         return np.asarray(np.maximum(*family.delta(leak, epsilon)) > delta)
 
     high = np.ones(leak.shape)
-    while np.any(grows := left(high) & (high < LARGEST_EPSILON)):
+    while np.any(grows := left(high) & (high < LARGEST_CURVE_EPSILON)):
         high = np.where(grows, 2 * high, high)
     low = np.zeros(leak.shape)
     for _ in range(60):
@@ -447,7 +447,7 @@ def _leak_of(family: Family, epsilon: float, delta: float) -> float:
         return max(float(divergence) for divergence in family.delta(leak, epsilon)) >= delta
 
     low, high = 0.0, 1.0
-    while not reaches(high) and high < LARGEST_EPSILON:
+    while not reaches(high) and high < LARGEST_CURVE_EPSILON:
         low, high = high, 2 * high
     for _ in range(100):
         middle = (low + high) / 2

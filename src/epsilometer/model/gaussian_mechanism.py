@@ -63,7 +63,7 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance
     return float(brentq(lambda epsilon: delta_at(epsilon) - delta, 0.0, high, xtol=tolerance))
 
 
-_FAR = 1e50
+_NO_PRIVACY_SEPARATION = 1e50
 """Larger separations, including infinity, are treated as no privacy at all."""
 
 
@@ -82,8 +82,8 @@ def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:
     if delta == 0:
         return np.where(mu > 0, np.inf, 0.0)
 
-    result = np.where(mu > _FAR, np.inf, 0.0)
-    leaks = (2 * ndtr(mu / 2) - 1 > delta) & (mu <= _FAR)
+    result = np.where(mu > _NO_PRIVACY_SEPARATION, np.inf, 0.0)
+    leaks = (2 * ndtr(mu / 2) - 1 > delta) & (mu <= _NO_PRIVACY_SEPARATION)
     some = mu[leaks]
     if some.size:
         result[leaks] = _newton(some, delta)

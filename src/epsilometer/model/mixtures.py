@@ -180,7 +180,7 @@ class Curves:
 
 # --- assumptions about mixtures -----------------------------------------------------------------
 
-RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
+MIXING_RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
 """Representative rates: each is about twice the one before."""
 
 INTERPRETATION_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpretation.ATTACK: 0.4}
@@ -202,10 +202,10 @@ class FreeMixing:
         """The curves of a family, each with its prior weight."""
         weight = family.prior_weight
         curves = [(Curves(family=family), weight * (1 - family.mixed_share))]
-        mixed = weight * family.mixed_share / len(RATES)
+        mixed = weight * family.mixed_share / len(MIXING_RATES)
         curves += [
             (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
-            for rate in RATES
+            for rate in MIXING_RATES
             for interpretation, share in INTERPRETATION_SHARES.items()
         ]
         return curves

@@ -23,7 +23,7 @@ STEEPEST = 8.0  # nats of change per panel: eight nodes then have an error of 1e
 TURN = (
     7.0  # half the width of the zone, in conditional deviations, in which the inner interval ends
 )
-DEEP = 600.0  # twice the nats at which plain probabilities would underflow
+DEEP_TAIL = 600.0  # twice the nats at which plain probabilities would underflow
 BOTTOMLESS = 1e10  # twice the nats at which the exponent alone is accurate to 1e-8
 NEARLY_ONE = 1.0 - 1e-15  # used in place of a correlation of 1
 
@@ -162,7 +162,7 @@ def _panels(
     if step < scale and fall < 3 * count:
         rule = 0 if step < 0.25 * scale and fall < count else 1
     total = 0.0
-    deep = top > DEEP
+    deep = top > DEEP_TAIL
     for panel in range(count):
         start = low + panel * step
         for k in range(SIZES[rule]):

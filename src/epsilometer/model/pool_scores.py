@@ -21,7 +21,7 @@ from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
 
 ENDINGS = (".npz", ".csv", ".parquet")
-LARGEST = 4 * 1024**3
+LARGEST_SCORES = 4 * 1024**3
 """Bytes that the arrays of a file may unpack to."""
 
 
@@ -156,7 +156,7 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
     @classmethod
     def _of_arrays(cls, path: Path) -> PoolScores:
         names = ("score", "member", "names", "fair_coins", "dependent")
-        kept = _npz.read_arrays(path, names, largest=LARGEST)
+        kept = _npz.read_arrays(path, names, largest=LARGEST_SCORES)
         kinds = {"score": "f", "member": "b", "names": "U", "fair_coins": "b", "dependent": "b"}
         shapes = {"score": 2, "member": 2, "names": 1, "fair_coins": 0, "dependent": 0}
         for name, array in kept.items():

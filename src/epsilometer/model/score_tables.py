@@ -33,7 +33,7 @@ CANARIES = "canaries"
 LABELS = {"1": 1, "0": 0, "true": 1, "false": 0}
 """Accepted values for whether the point was trained on."""
 
-MOST_MODELS = 10**9
+LARGEST_MODEL_NUMBER = 10**9
 """Largest model number in a file."""
 
 Rows = tuple[list[str], IntArray, FloatArray, bool, IntArray | None]
@@ -86,7 +86,7 @@ def parse_csv(text: str, *, name: str) -> Rows:
         scores.append(score)
         numbers.append(_files.number(row.get(REPLICATE) or ""))
         if MODEL in row:
-            model = _files.whole_number(row[MODEL].strip(), MODEL, place, most=MOST_MODELS)
+            model = _files.whole_number(row[MODEL].strip(), MODEL, place, most=LARGEST_MODEL_NUMBER)
             models.append(model)
     if not scores:
         raise InputError(f"{name}: expected at least one row, got none.")
@@ -159,7 +159,7 @@ def _of_arrow(table: Any, name: str) -> Rows:
         where = (f"{name} row {row + 1}" for row in range(len(scores)))
         models = np.array(
             [
-                _files.whole_number(text, MODEL, place, most=MOST_MODELS)
+                _files.whole_number(text, MODEL, place, most=LARGEST_MODEL_NUMBER)
                 for text, place in zip(given, where, strict=True)
             ],
             dtype=np.int64,

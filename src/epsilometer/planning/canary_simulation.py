@@ -23,7 +23,7 @@ from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.simulation import stream
 
-WHOLE, MANY = 5_000, 50_000
+MOST_EXACT, MOST_COUNTED = 5_000, 50_000
 """Most canaries for which every score, and every curve of the model, is used.  Beyond, scores are counts
 between fixed ranks, and curves that fewer canaries refute are left out."""
 
@@ -145,14 +145,14 @@ class Canaries:
             with_point=[pair[1] for pair in drawn],
             one_run=True,
         )
-        if canaries > WHOLE and not any(family.pieces for family in model.families):
+        if canaries > MOST_EXACT and not any(family.pieces for family in model.families):
             # Piecewise curves are faster score by score.
             scores = scores.with_bases(counted(base) for base in scores.bases)
         return scores, model
 
     def _model(self, canaries: int) -> CurveModel:
         """The curves that smaller audits leave."""
-        size = next((limit for limit in (MANY, WHOLE) if canaries > limit), None)
+        size = next((limit for limit in (MOST_COUNTED, MOST_EXACT) if canaries > limit), None)
         if size is None:
             return self.model
         if size not in self._left:

@@ -31,10 +31,10 @@ from epsilometer.planning.goals import (
 from epsilometer.planning.plan import simulations_done, sizes_between
 from epsilometer.planning.search import LEAST_SPREAD
 
-FEWEST = 40
+FEWEST_CANARIES = 40
 """Fewest canaries per run; fewer tell hardly more than the prior."""
 
-FIRST = 1000
+FIRST_CANARIES = 1000
 """Canaries of the first simulations, from which sizes are guessed."""
 
 FEW_SIMULATIONS = 4
@@ -43,7 +43,7 @@ FEW_SIMULATIONS = 4
 SIMULATIONS = ((2_000, 16), (10_000, 10), (10**7, 6))
 """Simulations of a recommended size, by the largest size: larger audits vary less."""
 
-FAR, LARGE = -0.35, 10_000
+HOPELESS_MARGIN, LARGE = -0.35, 10_000
 """If the mean margin of a large audit is below this, the largest size is tried next."""
 
 MOST_TRIES = 3
@@ -55,7 +55,7 @@ PROOF_STEPS = (1.0, 3.0)
 PROOFS = ((10_000, 8), (10**7, 4))
 """Simulated proofs per size, by the largest size."""
 
-TAIL = 1.6449
+VERDICT_POINT = 1.6449
 """The 5 % point of a normal distribution: where a verdict is usually reached."""
 
 
@@ -86,7 +86,7 @@ class OneRunCanaries:
         _validate.whole_number("runs", self.runs, most=100)
         if self.dataset_size is not None:
             _validate.whole_number("dataset_size", self.dataset_size)
-        _validate.whole_number("most", self.most, least=FEWEST * self.runs, most=10**6)
+        _validate.whole_number("most", self.most, least=FEWEST_CANARIES * self.runs, most=10**6)
 
     def fitting(self, canaries: int) -> int:
         """The smallest number from ``canaries`` on with as many canaries in as out in every run."""
@@ -96,7 +96,9 @@ class OneRunCanaries:
     @property
     def sizes(self) -> list[int]:
         """Numbers of canaries to choose from."""
-        return sorted({self.fitting(n) for n in sizes_between(FEWEST * self.runs, self.most)})
+        return sorted(
+            {self.fitting(n) for n in sizes_between(FEWEST_CANARIES * self.runs, self.most)}
+        )
 
     def share(self, canaries: int) -> float | None:
         """Canaries per run, in and out, divided by its records; None if these are unknown."""
@@ -380,13 +382,13 @@ class CanarySearch:
             else:
                 apart = abs(self.plan.scenario.epsilon - goal.claim)
                 # A verdict needs a 5 % tail beyond the claim, in four of five audits.
-                wanted = min(wanted, 2 * TAIL * apart / (TAIL + 0.84))
+                wanted = min(wanted, 2 * VERDICT_POINT * apart / (VERDICT_POINT + 0.84))
         return first * (width / max(wanted, 1e-3)) ** 2
 
     def smallest(self) -> int | None:
         """The smallest size found that reaches the goals often enough; None if none was found."""
         sizes, wanted = self.plan.design.sizes, self.plan.wanted_probability
-        first = min(sizes, key=lambda size: abs(math.log(size / FIRST)))
+        first = min(sizes, key=lambda size: abs(math.log(size / FIRST_CANARIES)))
         self.simulate(first, FEW_SIMULATIONS)
         needed = self.guess(first)
         place = int(np.argmin([abs(math.log(size / needed)) for size in sizes]))
@@ -419,7 +421,7 @@ class CanarySearch:
                 high, away = place, -step
             else:
                 low, away = place, step
-                short = size >= LARGE and float(np.mean(self.margins(size))) < FAR
+                short = size >= LARGE and float(np.mean(self.margins(size))) < HOPELESS_MARGIN
                 if short and high == len(sizes):
                     away = high - 1 - place
             step *= 2
@@ -432,7 +434,7 @@ class CanarySearch:
         """The proof at all sizes up to the largest; it is quick to simulate."""
         design, claim = self.plan.design, self.plan.claim_goal
         powers = [step * 10**power for power in range(2, 7) for step in PROOF_STEPS]
-        least = FEWEST * design.runs
+        least = FEWEST_CANARIES * design.runs
         sizes = {design.fitting(round(n)) for n in powers if least <= n <= design.most}
         proofs = []
         for size in sorted(sizes | {design.sizes[-1]}):

@@ -44,9 +44,15 @@ from epsilometer.planning.search import (
     Search,
     StrongerAttack,
 )
-from epsilometer.planning.simulation import TRUTHS, CandidateDesign, Setting, simulator, stream
+from epsilometer.planning.simulation import (
+    TRUTH_STREAM,
+    CandidateDesign,
+    Setting,
+    simulator,
+    stream,
+)
 
-STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+DIGITS_OF_SIZES = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 """Sizes are these times a power of ten."""
 
 FEWEST_BASES, FEWEST_CHALLENGES = 5, 20
@@ -268,7 +274,7 @@ def plan_audit(
     ):
         search = Search(
             run=run,
-            truths=_truths(scenario, simulations, stream(seed, 0, TRUTHS), quick=quick),
+            truths=_truths(scenario, simulations, stream(seed, 0, TRUTH_STREAM), quick=quick),
             goals=goals,
             probability=probability,
             candidates=candidates,
@@ -350,7 +356,9 @@ def sizes_between(least: int, most: int) -> list[int]:
     >>> sizes_between(5, 40)
     [5, 7, 10, 15, 20, 30, 40]
     """
-    round_numbers = {round(step * 10**power) for power in range(len(str(most))) for step in STEPS}
+    round_numbers = {
+        round(step * 10**power) for power in range(len(str(most))) for step in DIGITS_OF_SIZES
+    }
     return sorted({size for size in round_numbers if least < size < most} | {least, most})
 
 

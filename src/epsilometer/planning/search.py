@@ -31,19 +31,19 @@ FIRST_SIMULATIONS = 8
 EXPLORING_SHARE = 0.35
 """Share of the work limit that is spent on exploring."""
 
-REACH = 0.5
+FIRST_SHARE = 0.5
 """Share of the work left that the first simulations of a design may take in a limited search."""
 
 SAFE_SHARE = 0.5
 """How far above the required probability a limited search aims until it has found a design."""
 
-MOST_ROUNDS = 10
+MOST_EXAMINED = 10
 """Designs that are examined before the search gives up."""
 
 BRACKET = 2.0
 """A limited search ends when a design of at least 1 / 2 of the best one's cost falls short."""
 
-CERTAIN = 0.5
+CERTAIN_MARGIN = 0.5
 """If all simulations of a design exceed this margin, larger designs are not explored."""
 
 DESCENTS, SURFACE_ERROR = 3, 0.35
@@ -210,7 +210,9 @@ class Search:
                 margins = self.margins(design)
                 if margins.min() >= 0:
                     cheapest = min(cheapest, self.cost(design))
-                if margins.min() >= CERTAIN or (margins.max() < 0 and self._below_floor(few)):
+                if margins.min() >= CERTAIN_MARGIN or (
+                    margins.max() < 0 and self._below_floor(few)
+                ):
                     break
 
     def known_rates(self, bases: int, size: int) -> list[Answer]:
@@ -274,7 +276,7 @@ class Search:
         surface is approximate.
         """
         self.explore()
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_EXAMINED):
             best = self.best()
             open_ = [design for design in self.candidates if self._worth_examining(design, best)]
             if self.limited and best is not None and self.bracketed(best):
@@ -393,7 +395,7 @@ class Search:
         if not self.limited:
             return designs
         most = max(design.bases for design in self.answers)
-        left = REACH * (self.work_limit - self.work)
+        left = FIRST_SHARE * (self.work_limit - self.work)
         near = [d for d in designs if d.bases <= most and FIRST_SIMULATIONS * d.bases <= left]
         return near or designs
 

@@ -26,7 +26,7 @@ from epsilometer.planning.floor import known_rates_interval
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.scenarios import Truth
 
-RATES, COUNTS, TRUTHS = 0, 1, 2
+RATE_STREAM, COUNT_STREAM, TRUTH_STREAM = 0, 1, 2
 """The streams of a simulation; truths are shared by all simulations."""
 
 
@@ -70,7 +70,7 @@ def draw_rates(setting: Setting, job: SimulationJob) -> FloatPair:
         setting.model.delta,
         truth.strength,
         size=(setting.most_bases,),
-        rng=stream(setting.seed, job.number, RATES),
+        rng=stream(setting.seed, job.number, RATE_STREAM),
     )
     # With known rates the pilot's counts add no information, so its bases are drawn as well.
     new = job.design.bases - (old if job.design.challenges else 0)
@@ -80,7 +80,7 @@ def draw_rates(setting: Setting, job: SimulationJob) -> FloatPair:
 def draw_counts(setting: Setting, job: SimulationJob) -> AttackCounts:
     """The counts of a simulated audit, the pilot's first."""
     alpha, beta = draw_rates(setting, job)
-    rng = stream(setting.seed, job.number, COUNTS)
+    rng = stream(setting.seed, job.number, COUNT_STREAM)
     trials, truth = job.design.challenges, job.truth
     if setting.model.likelihood.parameters:
         z, w = rng.standard_normal((setting.most_bases, 2))[: len(alpha)].T

@@ -49,7 +49,7 @@ class Draws:
     high: float
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(np.quantile(self.values, probability))
+        return np.asarray(np.quantile(self.values, np.asarray(probability, dtype=float)))
 
     def probability_above(self, value: float) -> float:
         return float(np.mean(self.values > value))

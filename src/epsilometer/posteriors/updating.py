@@ -34,7 +34,7 @@ LogDensity = Callable[[FloatArray], FloatArray]
 LEVEL = 0.9
 """Probability of the intervals recorded for batches."""
 
-NEGLIGIBLE = 1e-11
+LEAST_DENSITY = 1e-11
 """Smallest density, as a share of its peak, that is distinguished: grids end there."""
 
 KERNEL_POINTS = 512
@@ -149,7 +149,7 @@ def profile_batch(
     above = [(after.probability_above("epsilon", edge), known(edge)) for edge in edges.tolist()]
     later, earlier = (-np.diff([1.0, *column, 0.0]) for column in zip(*above, strict=True))
     some = later > 0
-    least = NEGLIGIBLE * float(earlier.max())
+    least = LEAST_DENSITY * float(earlier.max())
     information = float(
         np.sum(later[some] * np.log(later[some] / np.maximum(earlier[some], least)))
     )
@@ -206,12 +206,14 @@ def _known_before(
 
 
 def _floored(density: FloatArray) -> FloatArray:
-    return np.asarray(np.log(np.maximum(density, NEGLIGIBLE * max(float(density.max()), 1e-280))))
+    return np.asarray(
+        np.log(np.maximum(density, LEAST_DENSITY * max(float(density.max()), 1e-280)))
+    )
 
 
 def _log_of(density: PanelDensity) -> LogDensity:
     """The log density, bounded below at the grid's cutoff."""
-    least = NEGLIGIBLE * float(density.values.max())
+    least = LEAST_DENSITY * float(density.values.max())
     return lambda x: np.asarray(np.log(np.maximum(density.density(x), least)))
 
 

@@ -23,9 +23,9 @@ def kinds() -> FloatArray:
 
 def schedule(pairs: int) -> tuple[IntArray, BoolArray]:
     """For every pair and rate: the rank of the threshold, and whether a bet is placed."""
-    seen, rates = np.arange(pairs)[:, None], np.array(bets.RATES)
+    seen, rates = np.arange(pairs)[:, None], np.array(bets.TARGET_RATES)
     rank = np.maximum(np.rint(rates * (seen + 1)) - 1, 0).astype(np.int64)
-    return rank, (seen >= bets.FIRST) & (rates * (seen + 1) >= 0.5)
+    return rank, (seen >= bets.PAIRS_BEFORE_BETS) & (rates * (seen + 1) >= 0.5)
 
 
 def tallies(without: FloatArray, with_point: FloatArray, sizes: IntArray) -> IntArray:
@@ -42,8 +42,10 @@ def tallies(without: FloatArray, with_point: FloatArray, sizes: IntArray) -> Int
 def perfect(pairs: IntArray) -> IntArray:
     """The tallies of the best possible outcome: always G and never L."""
     _, betting = schedule(int(pairs.max()))
-    often = np.vstack([np.zeros(len(bets.RATES), dtype=np.int64), np.cumsum(betting, axis=0)])
-    tallies = np.zeros((len(pairs), len(bets.RATES), KINDS), dtype=np.int64)
+    often = np.vstack(
+        [np.zeros(len(bets.TARGET_RATES), dtype=np.int64), np.cumsum(betting, axis=0)]
+    )
+    tallies = np.zeros((len(pairs), len(bets.TARGET_RATES), KINDS), dtype=np.int64)
     best = int(np.flatnonzero((kinds() == [1.0, 0.0, 1.0, 0.0]).all(axis=1))[0])
     tallies[:, :, best] = often[pairs]
     return tallies

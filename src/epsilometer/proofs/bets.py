@@ -29,7 +29,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
 
-RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+TARGET_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Error rates targeted by the thresholds.  A rate is used once a base has enough models for it."""
 
 STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
@@ -41,7 +41,7 @@ SHARES = ((1.0, 0.5), (0.3, 0.25), (0.1, 0.15), (0.03, 0.1))
 If few bases leak, the others would consume what those win; with an exposed share w a base loses at most
 the factor 1 - w."""
 
-FIRST = 4
+PAIRS_BEFORE_BETS = 4
 """Number of pairs before the first bet: thresholds need data."""
 
 DIRECTIONS = 3
@@ -58,15 +58,15 @@ def outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
     so adding models does not change earlier outcomes; models without a partner are not used yet.
     """
     pairs = min(len(without), len(with_point))
-    outcomes = np.full((pairs, len(RATES), OUTCOMES), np.nan)
+    outcomes = np.full((pairs, len(TARGET_RATES), OUTCOMES), np.nan)
     sides = without[:pairs], with_point[:pairs]
     seen = np.arange(pairs)
     # The threshold is learnt from the side whose errors must be rare; higher is then worse for it.
     for direction, (rare, common) in enumerate((sides, (-sides[1], -sides[0]))):
         above = [_past_at_least(rare, common), _past_at_least(rare, rare)]
-        for number, rate in enumerate(RATES):
+        for number, rate in enumerate(TARGET_RATES):
             rank = np.maximum(np.rint(rate * (seen + 1)) - 1, 0)
-            bets = (seen >= FIRST) & (rate * (seen + 1) >= 0.5)
+            bets = (seen >= PAIRS_BEFORE_BETS) & (rate * (seen + 1) >= 0.5)
             for place, ranks in enumerate(above):
                 # Scores above the threshold are those that at most `rank` earlier ones reach.
                 outcomes[bets, number, 2 * direction + place] = (ranks <= rank)[bets]

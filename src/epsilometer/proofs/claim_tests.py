@@ -35,7 +35,7 @@ SORTED = 4.0
 """Standardised rank correlation above which scores are not considered to be in training order."""
 
 
-UNLIKELY = 1e-5
+UNFAIR_SUM_OF_SQUARES = 1e-5
 """P-value of the sum of squares below which they are not either."""
 
 
@@ -101,12 +101,12 @@ class ScoreStream:
         """The distinct outcomes of bets, and how often each occurred: (base, rate, outcome)."""
         digits = 3 ** np.arange(bets.OUTCOMES)
         codes = np.arange(digits[-1] * 3)
-        often = np.zeros((len(self.bases), len(bets.RATES), len(codes)))
+        often = np.zeros((len(self.bases), len(bets.TARGET_RATES), len(codes)))
         for base, (without, with_point) in enumerate(self.bases):
             met = bets.outcomes(without, with_point)
             # Each is lost, won or (2) not bet on.
             numbers = np.where(np.isnan(met), 2, met).astype(np.int64) @ digits
-            for rate in range(len(bets.RATES)):
+            for rate in range(len(bets.TARGET_RATES)):
                 often[base, rate] = np.bincount(numbers[:, rate], minlength=len(codes))
         kinds = (codes[:, None] // digits % 3).astype(float)
         kinds[kinds == 2] = np.nan
@@ -147,7 +147,7 @@ def _sorted(pairs: Sequence[FloatPair]) -> bool:
         size, scores = len(z_scores), np.array(z_scores)
         together = abs(scores.sum()) / np.sqrt(size)
         squares = float(chi2.sf(scores @ scores, size))
-        if max(np.abs(scores).max(), together) > SORTED or squares < UNLIKELY:
+        if max(np.abs(scores).max(), together) > SORTED or squares < UNFAIR_SUM_OF_SQUARES:
             return True
     return False
 

@@ -16,19 +16,19 @@ from scipy.special import expit, xlog1py, xlogy
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.model.counts import AttackCounts
 
-POINTS = 24
+RATES_PER_AXIS = 24
 """Number of rates along each axis of the mixture, evenly spaced in the logit."""
 
 FURTHEST = 8.0
 """Largest logit of a rate in the mixture: counts hardly distinguish rates below 1 in 2,000."""
 
-STEPS = 60
+BISECTIONS = 60
 """Bisection steps: full double precision."""
 
 
 def alternatives() -> FloatPair:
     """The rates (a, b) of the mixture, below the line a + b = 1."""
-    rates = expit(np.linspace(-FURTHEST, FURTHEST, POINTS))
+    rates = expit(np.linspace(-FURTHEST, FURTHEST, RATES_PER_AXIS))
     first, second = (grid.ravel() for grid in np.meshgrid(rates, rates, indexing="ij"))
     useful = first + second < 1
     return first[useful], second[useful]
@@ -88,7 +88,7 @@ def _nearest(
 ) -> FloatArray:
     """Alpha of the nearest point of the edge beta = 1 - delta - odds alpha, 0 < alpha <= corner."""
     low, high = np.zeros_like(alpha), np.full_like(alpha, corner)
-    for _ in range(STEPS):
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         other = 1 - delta - odds * middle
         slope = n0 * (middle - alpha) / (middle * (1 - middle))

@@ -18,7 +18,7 @@ from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import claim_tests as kinds
 from epsilometer.proofs.claim_tests import ClaimTest
-from epsilometer.proofs.refuting import LARGEST, ROUNDING, refuted_up_to
+from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING, refuted_up_to
 from epsilometer.proofs.shared_models import SharedModels
 
 ERROR = 0.05
@@ -173,8 +173,8 @@ def prove(
     test = claim_test_of(data, independent=independent)
     e_value, refuted = None, False
     if claim is not None:
-        logarithm = min(test.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
-        e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - ROUNDING
+        logarithm = min(test.log_e_value(min(claim, LARGEST_CLAIM), delta, error), LARGEST_LOG)
+        e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - LOG_E_VALUE_ROUNDING
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
     return Proof(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-STEP = 0.05
+EPSILON_STEP = 0.05
 """Step of epsilon in which e-values are followed upwards; they change little in between."""
 
 ACCURACY = 1e-4
 """Accuracy of the proven epsilon; it is rounded down."""
 
-ROUNDING = 1e-9
+LOG_E_VALUE_ROUNDING = 1e-9
 """Rounding error of a log e-value."""
 
-LARGEST = 60.0
+LARGEST_CLAIM = 60.0
 """Largest epsilon that is tried: no data refute more."""
 
 
@@ -37,14 +37,14 @@ def refuted_up_to(
 
     def refuted(epsilon: float) -> bool:
         # All-or-nothing e-values reach the limit exactly, up to rounding.
-        return log_e_value(epsilon) >= needed - ROUNDING
+        return log_e_value(epsilon) >= needed - LOG_E_VALUE_ROUNDING
 
     if not refuted(start):
         return refuted_up_to(log_e_value, error, accuracy=accuracy) if start > 0 else 0.0
-    low, high = start, start + STEP
+    low, high = start, start + EPSILON_STEP
     while refuted(high):
-        low, high = high, high + STEP
-        if high > LARGEST:
+        low, high = high, high + EPSILON_STEP
+        if high > LARGEST_CLAIM:
             return low
     while high - low > accuracy:
         middle = (low + high) / 2

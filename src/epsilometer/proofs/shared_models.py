@@ -35,7 +35,7 @@ from epsilometer.proofs import bets
 from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.refuting import refuted_up_to
 
-CHUNK = 4096
+POINTS_AT_ONCE = 4096
 """Points whose capitals are held at a time: saves memory without being slower."""
 
 FAIR = (
@@ -201,9 +201,9 @@ def _log_capitals(tallies: IntArray, epsilon: float, delta: float) -> FloatArray
 
 def _log_mean_capital(tallies: IntArray, epsilon: float, delta: float) -> float:
     sums = []
-    for first in range(0, len(tallies), CHUNK):
-        capitals = _log_capitals(tallies[first : first + CHUNK], epsilon, delta)
+    for first in range(0, len(tallies), POINTS_AT_ONCE):
+        capitals = _log_capitals(tallies[first : first + POINTS_AT_ONCE], epsilon, delta)
         most = float(capitals.max())
         sums.append(most + math.log(float(np.exp(capitals - most).sum())))
-    bettors = len(bets.RATES) * bets.DIRECTIONS * len(bets.STAKES)
+    bettors = len(bets.TARGET_RATES) * bets.DIRECTIONS * len(bets.STAKES)
     return float(np.logaddexp.reduce(sums) - math.log(len(tallies) * bettors))

@@ -22,7 +22,7 @@ from epsilometer.training import torch_modules
 EPSILON_ERROR = 0.01
 """Error bound that the accountant adds to its estimate of epsilon to make it an upper bound."""
 
-LARGEST_EPSILON = 100.0
+LARGEST_FINE_EPSILON = 100.0
 """Above this the coarser accountant is accurate enough."""
 
 Steps = tuple[float, float, int]
@@ -35,8 +35,8 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
     The accountant composes privacy losses numerically (Gopi et al. 2021): an upper bound, about
     `EPSILON_ERROR` above the truth.  Opacus's Rényi accountant is a fifth higher for one step of noise 1
     at delta = 0.01, and the higher a claim, the harder it is to refute.  Only if that one exceeds
-    `LARGEST_EPSILON` is its result used: no audit reaches such values, and the PRV accountant would need
-    gigabytes.
+    `LARGEST_FINE_EPSILON` is its result used: no audit reaches such values, and the PRV accountant
+    would need gigabytes.
 
     Infinite without noise and at delta = 0; 0 without steps.
     """
@@ -52,7 +52,7 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
         # It takes logarithms of 0, discards them, and warns that its orders could be finer.
         warnings.filterwarnings("ignore", "Optimal order is the", UserWarning)
         epsilon = by_divergences.get_epsilon(delta)
-        if epsilon <= LARGEST_EPSILON:
+        if epsilon <= LARGEST_FINE_EPSILON:
             try:
                 epsilon = by_losses.get_epsilon(delta, eps_error=EPSILON_ERROR)
             except (RuntimeError, ValueError) as error:
@@ -62,7 +62,7 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
     return max(0.0, float(epsilon))  # negative if delta alone covers the mechanism
 
 
-FEW = 6.0
+FEW_PARTICIPATIONS = 6.0
 """Expected participations up to which it matters that a canary may have taken part in no step."""
 
 
@@ -96,7 +96,7 @@ def reads_low(done: tuple[Steps, ...], delta: float) -> bool:
 def _gaussian_through(epsilon: float, place: float, delta: float) -> float:
     """Epsilon at ``delta`` of the Gaussian curve that has ``epsilon`` at ``place``."""
     separation = find_root(
-        lambda mu: float(epsilon_of_gaussian(mu, place)) - epsilon, 0.0, LARGEST_EPSILON
+        lambda mu: float(epsilon_of_gaussian(mu, place)) - epsilon, 0.0, LARGEST_FINE_EPSILON
     )
     return float(epsilon_of_gaussian(separation, delta))
 
@@ -104,16 +104,17 @@ def _gaussian_through(epsilon: float, place: float, delta: float) -> float:
 def canary_model(done: Sequence[Steps], delta: float) -> CurveModel:
     """The model for scores of gradient canaries: Gaussian curves, and the best possible attack.
 
-    Many small losses compose to a Gaussian curve.  If a canary is expected in at most `FEW` steps, the
-    curve is a mixture with the canaries that took part in none, at the rate 1 - (1 - q)^T.  Both are
-    below the exact composition, the more so the lower the noise and the fewer the steps; if the
-    shortfall exceeds a twentieth, the model is marked ``reads_low`` and nothing passes.  The mixture is
-    higher than the curve alone, and from `FEW` on the two agree to one percent.
+    Many small losses compose to a Gaussian curve.  If a canary is expected in at most
+    `FEW_PARTICIPATIONS` steps, the curve is a mixture with the canaries that took part in none, at the
+    rate 1 - (1 - q)^T.  Both are below the exact composition, the more so the lower the noise and the
+    fewer the steps; if the shortfall exceeds a twentieth, the model is marked ``reads_low`` and
+    nothing passes.  The mixture is higher than the curve alone, and from `FEW_PARTICIPATIONS` on the two
+    agree to one percent.
     """
     expected = sum(rate * steps for _, rate, steps in done)
     always = any(rate == 1 for _, rate, _ in done)
     never = 0.0 if always else math.exp(sum(n * math.log1p(-rate) for _, rate, n in done))
-    mixed = 0 < expected <= FEW and never > 0
+    mixed = 0 < expected <= FEW_PARTICIPATIONS and never > 0
     return CurveModel(
         delta=delta,
         families=(Gaussian(),),

@@ -28,7 +28,7 @@ LARGEST_BATCH = 64 * 2**20
 TOO_FAR = 6.0
 """Standard errors from which two rates are considered different: one false alarm in 500 million."""
 
-CERTAIN = -20.0
+NOT_RANDOM = -20.0
 """Log probability of equal batches below which they are not considered random."""
 
 REFUSED = (
@@ -247,7 +247,7 @@ class GradientCanaries:
         log_chance = (len(sizes) - 1) * math.log(
             min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
         )
-        if len(set(sizes.tolist())) == 1 and log_chance < CERTAIN:
+        if len(set(sizes.tolist())) == 1 and log_chance < NOT_RANDOM:
             raise InputError(
                 "expected every record to be sampled independently in every step (Poisson), got "
                 f"{len(sizes)} batches of {sizes[0]:g} records each; use make_private with "

@@ -24,7 +24,7 @@ from epsilometer.training.torch_modules import Module
 EQUAL_BATCHES = math.log(1e-6)
 """Batches with a lower log probability under Poisson sampling are reported as fixed."""
 
-FAR = 5.0
+COMPLETE_BATCHES = 5.0
 """Largest deviation of the mean batch size, in standard errors, for batches to count as complete."""
 
 EXPECTED_WARNINGS = (
@@ -348,7 +348,7 @@ def fixed_batches(sizes: Sequence[int], records: int, rate: float) -> bool:
     variance, steps = records * rate * (1 - rate), len(sizes)
     if steps < 2 or variance <= 0:
         return False
-    if abs(np.mean(sizes) - records * rate) > 1 + FAR * math.sqrt(variance / steps):
+    if abs(np.mean(sizes) - records * rate) > 1 + COMPLETE_BATCHES * math.sqrt(variance / steps):
         return False
     length = round(1 / rate)
     for together in {1, length}:

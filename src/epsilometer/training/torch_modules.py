@@ -19,7 +19,7 @@ from epsilometer.measurement.population import Array, Dataset, Point
 Module = Any
 """A ``torch.nn.Module``; typed as Any because PyTorch is imported only when something is trained."""
 
-BATCH = 1024
+RECORDS_AT_ONCE = 1024
 """Records whose losses are computed at once."""
 
 _lock = threading.RLock()
@@ -138,8 +138,8 @@ def cross_entropies(module: Module, points: Dataset) -> Array:
     """The same for many records, in order."""
     torch = loaded()
     labels, losses = labels_of(points), []
-    for start in range(0, len(points), BATCH):
-        part = slice(start, start + BATCH)
+    for start in range(0, len(points), RECORDS_AT_ONCE):
+        part = slice(start, start + RECORDS_AT_ONCE)
         with torch.no_grad():
             output = module(features_for(module, points.features[part]))
         size = len(labels[part])

@@ -10,10 +10,10 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.engines.curve.solve import LeakGrid, Solution
 
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE_DISTRIBUTION = 1e-6
 """Strength distributions with a smaller probability, under one component, are left out."""
 
-MOST_ROWS, MOST_COLUMNS = 80, 100
+MOST_ALGORITHM_LEAKS, MOST_BASE_LEAKS = 80, 100
 """Numbers of leaks used to find the worst of several bases: of the algorithm, and of the worst base,
 first over the whole range and then where it has probability."""
 
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 def _distributions(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
     """Strength distributions that matter under a component, with the probabilities of its rows."""
     table = solution.probability[component]
-    for distribution in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE).tolist():
+    for distribution in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).tolist():
         yield distribution, table[distribution]
 
 
@@ -81,7 +81,7 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
         mass = _worst(solution, grid, own, cuts)
         if len(cuts) < len(columns) and mass.sum() > 0:
             # A weak base needs many columns, and the worst one may lie between two cuts.
-            some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE * mass.sum())
+            some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE_DISTRIBUTION * mass.sum())
             stops = np.append(cuts[1:], len(columns))
             first, last = int(cuts[some[0]]), int(stops[some[-1]])
             cuts = _cuts(first, last, len(columns))
@@ -99,7 +99,7 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
 
 def _cuts(first: int, last: int, end: int) -> IntArray:
     """Columns that divide the range from first to last evenly, and one beyond each end."""
-    every = max(1, -(-(last - first) // MOST_COLUMNS))
+    every = max(1, -(-(last - first) // MOST_BASE_LEAKS))
     found = np.unique([0, *range(first, last, every), last])
     return np.asarray(found[found < end])
 
@@ -111,7 +111,7 @@ def _worst(solution: Solution, grid: LeakGrid, components: list[int], cuts: IntA
         rows = np.stack([solution.probability[component][distribution] for component in components])
         if (
             np.isfinite(solution.distributions.concentrations[distribution])
-            and rows.sum() > NEGLIGIBLE
+            and rows.sum() > NEGLIGIBLE_DISTRIBUTION
         ):
             below += _all_below(solution, grid, distribution, rows, cuts)
     return -np.diff(below, axis=1, append=0.0)
@@ -124,7 +124,7 @@ def _all_below(
     kept = np.flatnonzero(rows.max(axis=0) > 1e-9)
     if not len(kept):
         return np.zeros((len(rows), len(cuts)))
-    kept = kept[:: max(1, -(-len(kept) // MOST_ROWS))]
+    kept = kept[:: max(1, -(-len(kept) // MOST_ALGORITHM_LEAKS))]
     share = rows[:, kept]
     share = share * (rows.sum() / max(share.sum(), 1e-300))
     weights = solution.strength_rows(grid, distribution)[kept]

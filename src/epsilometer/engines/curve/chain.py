@@ -343,7 +343,7 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
     return np.where(np.isnan(found), -np.inf, found).reshape(bases, curves)
 
 
-FEW, MANY = 10, 36
+FEW_POINTS, MANY_POINTS = 10, 36
 """Numbers of quadrature points for small blocks, and for any."""
 
 
@@ -352,7 +352,7 @@ def beta_rule(rank: int, size: int) -> tuple[FloatArray, FloatArray]:
     from scipy.linalg import eigh_tridiagonal
 
     a, b = size - 1.0, rank - 1.0
-    k = np.arange(1.0, FEW if size <= FEW else MANY)
+    k = np.arange(1.0, FEW_POINTS if size <= FEW_POINTS else MANY_POINTS)
     s = 2 * k + a + b
     diagonal = np.append((b - a) / (a + b + 2), (b * b - a * a) / (s * (s + 2)))
     off_diagonal = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))

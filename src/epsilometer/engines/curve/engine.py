@@ -15,7 +15,7 @@ from epsilometer.engines.curve.solve import Resolution, Solution, region_of, sol
 from epsilometer.engines.curve.tables import Accuracy, Table, finer, make_tables
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.families import LARGEST_EPSILON
+from epsilometer.model.families import LARGEST_CURVE_EPSILON
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.provenance import Provenance
@@ -26,7 +26,7 @@ ENGINE = "curve"
 PROBED = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
 """Quantiles of epsilon compared between refinement steps."""
 
-TAIL = 1e-11
+PRIOR_TAIL = 1e-11
 """Prior probability of epsilon beyond the initial axis, which is extended if the data require it."""
 
 AT_THE_END = 1e-6
@@ -116,16 +116,16 @@ class CurveSettings:
         self, scores: Scores, model: CurveModel, on_message: OnMessage | None, refinement: int = 1
     ) -> tuple[CurvePosterior, float]:
         """The first refinement step, on a long enough axis, and the largest epsilon on it."""
-        farthest = min(float(model.epsilon.upper_quantile(TAIL)), LARGEST_EPSILON)
+        farthest = min(float(model.epsilon.upper_quantile(PRIOR_TAIL)), LARGEST_CURVE_EPSILON)
         while True:
             accuracy = self.accuracy(refinement, len(scores))
             tables = make_tables(scores, model, farthest, accuracy, on_message)
             solution = solve(model, tables, self.resolution(refinement, len(scores)))
-            if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
+            if farthest >= LARGEST_CURVE_EPSILON or _at_the_end(solution) < AT_THE_END:
                 return self._posterior(
                     scores, model, tables, solution, refinement, np.inf
                 ), farthest
-            farthest = min(LONGER * farthest, LARGEST_EPSILON)
+            farthest = min(LONGER * farthest, LARGEST_CURVE_EPSILON)
 
     def _next(
         self,

@@ -476,7 +476,7 @@ def _work(solution: Solution) -> float:
     found = 0.0
     for number, table in enumerate(solution.probability):
         grid = solution.grids[solution.grid_of[number]]
-        distributions = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE).sum())
+        distributions = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE_DISTRIBUTION).sum())
         columns = grid.columns.stop - grid.columns.start
         found += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
     return found

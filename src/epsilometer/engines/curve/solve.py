@@ -22,13 +22,13 @@ from epsilometer.model.curve_model import Component, CurveModel
 from epsilometer.model.priors import Prior
 from epsilometer.model.strengths import EVERYWHERE, Region, StrengthDistributions
 
-SMALLEST = 1e-4
+SMALLEST_LEAK = 1e-4
 """The smallest leak, in units of the largest: smaller ones are indistinguishable from none."""
 
-NEGLIGIBLE = 30.0
+NATS_BELOW_BEST = 30.0
 """Nats below the best beyond which nothing is computed."""
 
-WIDEST_STEP = 0.2
+WIDEST_DEVIATION = 0.2
 """Larger standard deviations are replaced by this one, so that axes are never coarse."""
 
 
@@ -145,7 +145,7 @@ def solve(
         resolution.means, resolution.concentrations, resolution.region
     )
     fixed = model.strength.fixed_value or 1.0
-    step = min(_sharpest(tables), WIDEST_STEP) * resolution.steps
+    step = min(_sharpest(tables), WIDEST_DEVIATION) * resolution.steps
     if known is not None and (
         known.step > step or not _same_distributions(known.distributions, distributions)
     ):
@@ -189,7 +189,7 @@ def solve(
 
 
 def _axis(table: Table, step: float) -> FloatArray:
-    count = int(np.ceil(-np.log(SMALLEST) / step)) + 1
+    count = int(np.ceil(-np.log(SMALLEST_LEAK) / step)) + 1
     return np.asarray(table.leaks[-1] * np.exp(-step * np.arange(count)))
 
 
@@ -211,8 +211,8 @@ def _sharpest(tables: tuple[Table, ...]) -> float:
             around = axis[int(np.argmax(logs))]
             axis = around * np.exp(np.linspace(6, -6, 601) * max(spacing, width))
             axis = axis[axis <= table.leaks[-1]]
-        if logs.max() > best - NEGLIGIBLE:
-            found = min(found, width) if logs.max() < best + NEGLIGIBLE else width
+        if logs.max() > best - NATS_BELOW_BEST:
+            found = min(found, width) if logs.max() < best + NATS_BELOW_BEST else width
         best = max(best, float(logs.max()))
     return max(found, 1e-5)
 
@@ -250,11 +250,11 @@ def _grids(
         best = max(best, float((logs.sum(axis=0) + prior).max()))
     found = []
     for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
-        kept = np.flatnonzero(most > best - NEGLIGIBLE)
+        kept = np.flatnonzero(most > best - NATS_BELOW_BEST)
         rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
         # The maximum over leaks that some distribution can reach.
         top = logs[:, rows.start :].max(axis=1, keepdims=True)
-        near = np.flatnonzero((logs > top - NEGLIGIBLE).any(axis=0))
+        near = np.flatnonzero((logs > top - NATS_BELOW_BEST).any(axis=0))
         columns = slice(int(near[0]), int(near[-1]) + 1)
         found.append(
             LeakGrid(

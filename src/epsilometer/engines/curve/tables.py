@@ -33,10 +33,10 @@ FAR_BELOW = 40.0
 """Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
 there."""
 
-DEEPEST = 1e6
+IMPOSSIBLE = 1e6
 """Nats below a base's best leak assigned to impossible leaks."""
 
-MOST_ROUNDS = 14
+MOST_CURVE_HALVINGS = 14
 """Rounds of halving: from a range of 25 to steps of a thousandth."""
 
 WORSE = 6.0
@@ -46,7 +46,7 @@ eightfold."""
 LARGEST_STEP = 0.05
 """Largest step of theta, for few scores: the families themselves must be resolved."""
 
-MOST_COLUMNS = 600
+COLUMNS_AT_ONCE = 600
 """Bases times curves processed at a time: fits the processor's cache."""
 
 ORDERS, MOST_RANKS = 8, 40_000
@@ -218,7 +218,7 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
     """Halve intervals, down to some depth, until the spline predicts the values in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
     open_ones = _live(table.logs, depth) & _poorly_predicted(table, accuracy, depth)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_CURVE_HALVINGS):
         if not open_ones.any():
             break
         where = np.flatnonzero(open_ones)
@@ -282,7 +282,7 @@ def _with_neighbours(near: BoolArray) -> BoolArray:
     return wide
 
 
-def _filled(logs: FloatArray, depth: float = DEEPEST) -> FloatArray:
+def _filled(logs: FloatArray, depth: float = IMPOSSIBLE) -> FloatArray:
     """Limit the depth of log likelihoods below each base's best."""
     return np.asarray(np.maximum(logs, logs.max(axis=1, keepdims=True) - depth))
 
@@ -306,7 +306,7 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
             largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
             curved = _gridded(largest, curves, leaks, accuracy)
             for same in _same_blocks(ordered, rows):
-                part = max(1, MOST_COLUMNS // len(leaks))
+                part = max(1, COLUMNS_AT_ONCE // len(leaks))
                 for start in range(0, len(same), part):
                     some = same[start : start + part]
                     zeros = np.stack([ordered[row].zeros for row in some])

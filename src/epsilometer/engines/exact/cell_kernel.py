@@ -10,7 +10,9 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.engines.exact.kernels import Derivatives, Kernel, angle_window
 
-STEP = 1e-2  # of finite differences, in standard deviations of a rate: both errors are about 1e-4
+DIFFERENCE_STEP = (
+    1e-2  # of finite differences, in standard deviations of a rate: errors of about 1e-4
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ class CellKernel(Kernel):
         """By finite differences: used only to find peaks and widths, not for integrals."""
         _, worth_0, _, worth_1 = self.observed()
         h, k = (
-            np.minimum(STEP * np.sqrt(p * (1 - p) / worth), 0.25 * np.minimum(p, 1 - p))
+            np.minimum(DIFFERENCE_STEP * np.sqrt(p * (1 - p) / worth), 0.25 * np.minimum(p, 1 - p))
             for p, worth in ((alpha, worth_0), (beta, worth_1))
         )
         here = self._log_cells(alpha, beta)

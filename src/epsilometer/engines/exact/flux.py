@@ -30,7 +30,7 @@ from epsilometer.engines.exact.kernels import Kernel
 
 CHUNK_LINES = 1024  # positions integrated together: their arrays fit a core's cache
 THREADED_LINES = 16 * CHUNK_LINES  # below this number, threads cost more than they save
-NEGLIGIBLE = 45.0  # an edge this far (nats) below the highest of the four is left out: 3e-20
+NATS_BELOW_HIGHEST_EDGE = 45.0  # an edge farther below the highest of the four is left out: 3e-20
 HOPELESS = 150.0  # the same if peaks are only guessed: guesses are off by tens of nats at most
 LARGEST_T = 150.0  # beyond this, every flux decreases as e^-t
 END_MARGIN = 1e-9  # peaks are sought inside the edge, where no derivative divides by zero
@@ -121,7 +121,7 @@ class _Edge:
         height[near] = edges.log_integrand(centre)
         highest = height.reshape(4, -1).max(axis=0)
         offset = np.tile(highest, 4)[near]
-        kept = np.flatnonzero(height[near] > offset - NEGLIGIBLE)
+        kept = np.flatnonzero(height[near] > offset - NATS_BELOW_HIGHEST_EDGE)
         total = np.zeros(4 * count)
         total[near[kept]] = edges.take(kept).integral(centre[kept], offset[kept], accuracy)
         logs = np.log(total.reshape(4, -1).sum(axis=0))

@@ -28,7 +28,7 @@ from epsilometer.model.priors import Prior
 
 S = TypeVar("S", bound=Surface)
 
-LARGEST_EPSILON = 600.0  # no axis or prior extends beyond: e^-600 nears underflow
+LARGEST_AXIS_EPSILON = 600.0  # no axis or prior extends beyond: e^-600 nears underflow
 AT_CHANCE = 5.0
 """Standard errors of an attack's critical epsilon, up to which it may be at chance."""
 
@@ -37,7 +37,9 @@ THINNEST = np.array(
     [0.9, 1.0]
 )  # initial breaks of the strength where panels are of the strength itself
 SLIVER = 0.03  # a break of t this close, relatively, below the first of the strength is left out
-MOST_ROWS = 4000  # beyond this refinement only follows noise; the error estimate shows the rest
+MOST_AXIS_ROWS = (
+    4000  # beyond this refinement only follows noise; the error estimate shows the rest
+)
 PROBED_CELLS = 64  # most important points, at which the depth of attacks in tails is checked
 MATTERS = 9.0  # nats below the peak within which a point counts for that
 
@@ -126,7 +128,7 @@ def integrate(
         surface = surface.reaching(float(where.epsilon[-1]))
         known: Rows | None = solution.rows if solution and surface is evaluated else None
         solution, evaluated = evaluate(surface, model, where, resolution.nodes, known), surface
-        if number == resolution.rounds - 1 or len(solution.rows.epsilon) > MOST_ROWS:
+        if number == resolution.rounds - 1 or len(solution.rows.epsilon) > MOST_AXIS_ROWS:
             # The computed rows belong to these panels; others would need another round.
             break
         refined = _refined(solution, model, resolution)
@@ -215,12 +217,12 @@ def first_panels(surface: Surface, model: CountModel) -> Panels:
 
 def first_end(prior: Prior) -> float:
     """Initial end of the axis of epsilon, beyond which the prior probability is negligible."""
-    if float(prior.upper_quantile(1e-6)) > LARGEST_EPSILON:
+    if float(prior.upper_quantile(1e-6)) > LARGEST_AXIS_EPSILON:
         raise InputError(
-            f"expected a prior of epsilon that stays below {LARGEST_EPSILON:.0f}, got {prior!r}."
+            f"expected a prior of epsilon that stays below {LARGEST_AXIS_EPSILON:.0f}, got {prior!r}."
         )
     end = prior.end if math.isfinite(prior.end) else float(prior.upper_quantile(PRIOR_BEYOND))
-    return min(end, LARGEST_EPSILON)
+    return min(end, LARGEST_AXIS_EPSILON)
 
 
 def _near_zero(smallest: float, before: float) -> FloatArray:
@@ -259,7 +261,7 @@ def _moved_end(
 ) -> float:
     """The end of the axis needed to contain the posterior; unchanged if it suffices."""
     end = float(breaks[-1])
-    limit = min(prior.end, LARGEST_EPSILON)
+    limit = min(prior.end, LARGEST_AXIS_EPSILON)
     if end >= limit or density[-1].max() <= resolution.negligible * density.max():
         return end
     return min(limit, end + max(2 * float(breaks[-1] - breaks[-2]), 0.5 * end))

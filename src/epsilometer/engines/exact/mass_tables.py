@@ -31,11 +31,11 @@ INTERVAL_NODES = 4  # between neighbouring points of a part, where the flux chan
 WIDEST_RANGE = 60.0
 EVEN_DEPTH = 20.0  # nats below its peak down to which the flux must be equally accurate
 TAIL_FACTOR = 30.0  # how much less accurate it may be beyond
-LEAST_LOG = -1e6  # replaces the logarithm of a flux that underflows
+LEAST_LOG_FLUX = -1e6  # replaces the logarithm of a flux that underflows
 # How far paths extend beyond the largest epsilon, until fluxes are practically exponential: the
 # remaining mass is then known in closed form, to a relative error of e^-8.
 BEYOND_END = 8.0
-MOST_ROUNDS = 60  # a panel halved this often is as short as rounding error
+MOST_HALVINGS = 60  # a panel halved this often is as short as rounding error
 
 
 class Masses(ABC):
@@ -159,11 +159,11 @@ class FluxTable:
             points, _ = panels.gauss_legendre(accuracy.nodes)
             u = (low[:, None] + 0.5 * (high - low)[:, None] * (1 + points)).ravel()
             flux = paths.log_flux(kernel, np.repeat(path, accuracy.nodes), u, accuracy.edge)
-            values = np.maximum(flux, LEAST_LOG).reshape(len(path), accuracy.nodes)
+            values = np.maximum(flux, LEAST_LOG_FLUX).reshape(len(path), accuracy.nodes)
             return _Sampled(path=path, low=low, high=high, values=values)
 
         found = sampled(*_first_panels(len(seeds), paths.length, seeds))
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_HALVINGS):
             split = _to_split(len(seeds), found, accuracy, noise)
             if not split.any():
                 break
@@ -178,7 +178,7 @@ class FluxTable:
             found = found.take(np.lexsort((found.low, found.path)))
         else:
             raise NotConvergedError(
-                f"the edge fluxes were not resolved after {MOST_ROUNDS} rounds of refinement."
+                f"the edge fluxes were not resolved after {MOST_HALVINGS} rounds of refinement."
             )
         self._tabulate(len(seeds), found, accuracy, noise)
 

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, tuple[tuple[str, ...], FloatArray]]
 
-FARTHEST = 6.0  # prior standard deviations of tau that are covered (beyond them 1e-9)
-NARROWEST = 0.2  # the smallest spread of counts, relative to a binomial's standard deviation
+FARTHEST_PRIOR = 6.0  # prior standard deviations of tau that are covered (beyond them 1e-9)
+NARROWEST_SPREAD = 0.2  # the smallest spread of counts, relative to a binomial's standard deviation
 PANEL_NODES = 8  # of the panels of the marginals
 FINE = (
     48  # points per side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart
 )
 # A node of relative likelihood below e^-700 is practically impossible, but keeps a logarithm.
-LEAST_LOG = -700.0
+LEAST_LOG_NUISANCE = -700.0
 CELLS_AT_ONCE = 2048  # cells whose (tau, r) densities are in memory at the same time: 40 MB
 
 
@@ -101,7 +101,7 @@ class CorrelationGrid(NuisanceGrid):
     ) -> CorrelationGrid:
         """A grid for the prior, ``size`` nodes for (tau, r); the likelihood varies less with r."""
         low, high = likelihood.within_correlation_bounds(counts)
-        farthest = FARTHEST * likelihood.within_correlation_scale
+        farthest = FARTHEST_PRIOR * likelihood.within_correlation_scale
         reach = max(low, -farthest), min(high, farthest)
         tau, tau_weight = _prior_gauss(likelihood, counts, reach, size[0])
         r, weights = panels.gauss_legendre(size[1])
@@ -162,7 +162,7 @@ class CorrelationGrid(NuisanceGrid):
         steps = (np.arange(FINE, dtype=np.float64) + 0.5) / FINE
         low, high = self.reach
         tau, r = np.asarray(low + (high - low) * steps), np.asarray(-1.0 + 2.0 * steps)
-        logs = np.maximum(cells.log_nuisance, LEAST_LOG) + self.log_weight
+        logs = np.maximum(cells.log_nuisance, LEAST_LOG_NUISANCE) + self.log_weight
         cell_log = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
         joint_log = np.log(np.maximum(cells.mass @ np.exp(cell_log), 1e-300))
         smooth = (
@@ -237,8 +237,8 @@ def _prior_gauss(
 
     In the variable v = sqrt(1 + (N - 1) tau), the standard deviation of a count over a binomial's,
     the likelihood is smooth down to v = 0, where tau meets its bound.  The prior mass below
-    `NARROWEST` (1.2 % for 100 trials and the default scale) is placed there: no grid could resolve
-    counts that hardly vary, and the likelihood hardly changes any more.
+    `NARROWEST_SPREAD` (1.2 % for 100 trials and the default scale) is placed there: no grid could
+    resolve counts that hardly vary, and the likelihood hardly changes any more.
     """
     from scipy.special import ndtr
 
@@ -255,7 +255,7 @@ def _prior_gauss(
 
     low, high = likelihood.within_correlation_bounds(counts)
     ends = [math.sqrt(max(1 + (largest - 1) * tau, 0.0)) for tau in reach]
-    start = max(ends[0], NARROWEST)
+    start = max(ends[0], NARROWEST_SPREAD)
     half = 0.5 * (ends[1] - start)
     fine, weights = panels.gauss_legendre(200)
     root = start + half * (1 + fine)

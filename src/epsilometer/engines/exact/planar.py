@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-ROUNDING = 1e-16  # of the cumulative sums whose differences are the masses
+CUMULATIVE_ROUNDING = 1e-16  # of the cumulative sums whose differences are the masses
 KNOWN = 1e-12  # above this fraction a mass has some correct digits
 # Growth of panels of t away from a critical epsilon, and their largest width: logarithms of masses
 # are nearly straight there. With half of either no quantile of the paper's audits moves by 1e-3.
-GROWTH, WIDEST_STEP = 0.6, 6.0
+GROWTH, WIDEST_PLANAR_STEP = 0.6, 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ def _t_breaks(guess: Guess, delta: float, end: float) -> FloatArray:
             # Where t is about delta the region changes from a band of even width to one that is
             # thinner at its ends.
             step = min(step, max(delta, 5.0 * here))
-        breaks.append(here + min(step, WIDEST_STEP))
+        breaks.append(here + min(step, WIDEST_PLANAR_STEP))
     breaks[-1] = end
     return np.array(breaks)
 
@@ -184,7 +184,7 @@ def _log_masses(
     area = log_areas(np.maximum(t, 1e-12), nodes).T[:, :, None]
     # A line has neither mass nor area; next to it their ratio is the same.
     mass[0, 0] = mass[1, 0] * np.exp(area[0, 0] - area[1, 0])
-    inside = np.log(np.maximum(mass, ROUNDING * whole)) - area + unit
+    inside = np.log(np.maximum(mass, CUMULATIVE_ROUNDING * whole)) - area + unit
     flat = (whole - mass).reshape(len(t), -1)
     outside = _log_outside(t, flat, np.tile(whole, len(nodes))).reshape(mass.shape) + unit
     return inside, outside
@@ -202,7 +202,7 @@ def _log_outside(t: FloatArray, outside: FloatArray, whole: FloatArray) -> Float
     epsilon.  So its logarithm continues at its last slope, and at least at -1/2 per unit of t, as if
     a count were 0.
     """
-    logs = np.log(np.maximum(outside, ROUNDING * whole))
+    logs = np.log(np.maximum(outside, CUMULATIVE_ROUNDING * whole))
     known = np.logical_and.accumulate(outside > KNOWN * whole, axis=0).sum(axis=0)
     for column in np.flatnonzero((known > 1) & (known < len(outside))):
         last = known[column] - 1

@@ -18,7 +18,7 @@ from epsilometer.engines.exact.planar import log_areas
 NEAR = 14.0
 # Nats below the largest likelihood at which the mean density inside counts as a tail. A thin
 # region that merely runs past the peak has more, however thin it is.
-DEEP = 12.0
+DEEP_CELL = 12.0
 
 
 class Rings:
@@ -115,7 +115,7 @@ class Rings:
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
         with np.errstate(invalid="ignore"):
             density = log_in - log_areas(self._positions, table.delta_nodes)[..., None, None]
-        deep = (density[-1] < largest - DEEP) & (self._positions > 0)[:, None, None]
+        deep = (density[-1] < largest - DEEP_CELL) & (self._positions > 0)[:, None, None]
         where = near & deep.take(self._core, axis=0)
         if where.any():
             area = _log_area_at(self._positions[self._core], self._d)[:, None, None]

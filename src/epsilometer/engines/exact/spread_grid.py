@@ -10,7 +10,7 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.engines.exact import panels
-from epsilometer.engines.exact.nuisance import LEAST_LOG, Arrays, NuisanceGrid
+from epsilometer.engines.exact.nuisance import LEAST_LOG_NUISANCE, Arrays, NuisanceGrid
 from epsilometer.engines.exact.panels import PanelDensity, invert
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 FIRST_QUANTILES = np.array([0.2, 0.5, 0.8, 0.97])
 """Quantiles of the prior at the breaks between the first panels."""
 
-BEYOND = 1e-5
+BEYOND_LAST_PANEL = 1e-5
 """Prior probability beyond the last panel."""
 
-NEGLIGIBLE = 1e-4
+NEGLIGIBLE_PANEL = 1e-4
 """Posterior probability below which a panel at an end is dropped."""
 
 
@@ -67,7 +67,7 @@ class SpreadGrid(NuisanceGrid):
         if not len(self.breaks):
             return {}
         cells = posterior.cells
-        logs = np.maximum(cells.log_nuisance, LEAST_LOG) + self.log_weight
+        logs = np.maximum(cells.log_nuisance, LEAST_LOG_NUISANCE) + self.log_weight
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         cumulative = np.cumsum(weights, axis=1)
         cumulative /= cumulative[:, -1:]
@@ -90,7 +90,9 @@ class SpreadGrid(NuisanceGrid):
         prior = model.dependence.spread
         if len(self.breaks) and prior is not None:
             found[: self.count] |= self.breaks[0] > 0
-            found[-self.count :] |= self.breaks[-1] < 0.9 * float(prior.upper_quantile(BEYOND))
+            found[-self.count :] |= self.breaks[-1] < 0.9 * float(
+                prior.upper_quantile(BEYOND_LAST_PANEL)
+            )
         return found
 
     @classmethod
@@ -111,7 +113,7 @@ def first_spread_grid(prior: Prior, count: int) -> SpreadGrid:
     fixed = prior.fixed_value
     if fixed is not None:
         return SpreadGrid(breaks=np.zeros(0), spread=np.array([fixed]), log_weight=np.zeros(1))
-    end = min(float(prior.upper_quantile(BEYOND)), LARGEST_SPREAD)
+    end = min(float(prior.upper_quantile(BEYOND_LAST_PANEL)), LARGEST_SPREAD)
     inner = np.asarray(prior.quantile(FIRST_QUANTILES))
     breaks = np.unique(np.concatenate([[0.0], inner[inner < 0.9 * end], [end]]))
     return spread_grid(prior, breaks, count)
@@ -134,7 +136,7 @@ def refined(grid: SpreadGrid, prior: Prior, probability: FloatArray, count: int)
     half = 0.5 * np.diff(grid.breaks)
     left = panels.tail(density.values @ panels.analysis_matrix(grid.count).T) * half
     mass = probability.reshape(len(half), -1).sum(axis=1)
-    live = np.flatnonzero(mass > NEGLIGIBLE)
+    live = np.flatnonzero(mass > NEGLIGIBLE_PANEL)
     kept = slice(int(live[0]), int(live[-1]) + 1)
     middles = 0.5 * (grid.breaks[:-1] + grid.breaks[1:])[kept]
     split = left[kept] > 0.02

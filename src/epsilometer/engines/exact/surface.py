@@ -35,7 +35,7 @@ CHUNK_ENTRIES = (
     200_000  # numbers in an array of masses: fits a core's cache, and uses little memory
 )
 TABLE_ATTACKS = 500  # entries tabulated together: long loops, little memory
-DEEPEST = 1200.0  # nats below the total mass at which counts and model contradict each other
+CONTRADICTION = 1200.0  # nats below the total mass at which counts and model contradict each other
 BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
 SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical epsilon
 THIN = 0.95  # thinner rings are integrated by fluxes even with plane quadrature: no differences
@@ -204,10 +204,10 @@ class AttackSurface:
         return 0.0 if self.planar else self.resolution.table.tolerance
 
     def deepened(self, depth: float) -> AttackSurface:
-        if depth > DEEPEST:
+        if depth > CONTRADICTION:
             raise ContradictionError(
                 "the attacks contradict each other or the prior so strongly that their likelihood "
-                f"falls below e^-{DEEPEST:.0f}; check the counts, or widen the prior of epsilon."
+                f"falls below e^-{CONTRADICTION:.0f}; check the counts, or widen the prior of epsilon."
             )
         table = replace(self.resolution.table, depth=depth)
         return replace(self, resolution=replace(self.resolution, table=table), tables={})

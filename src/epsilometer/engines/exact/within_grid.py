@@ -12,9 +12,9 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.nuisance import (
     CELLS_AT_ONCE,
-    FARTHEST,
+    FARTHEST_PRIOR,
     FINE,
-    LEAST_LOG,
+    LEAST_LOG_NUISANCE,
     PANEL_NODES,
     Arrays,
     NuisanceGrid,
@@ -45,7 +45,7 @@ class WithinGrid(NuisanceGrid):
     ) -> WithinGrid:
         """A Gauss rule for the prior of tau."""
         _, high = likelihood.within_correlation_bounds(counts)
-        end = min(high, FARTHEST * likelihood.within_correlation_scale)
+        end = min(high, FARTHEST_PRIOR * likelihood.within_correlation_scale)
         fine, weights = panels.gauss_legendre(200)
         tau = 0.5 * end * (1 + fine)
         mass = 0.5 * end * weights * np.exp(likelihood.log_prior(counts, within_correlation=tau))
@@ -73,7 +73,7 @@ class WithinGrid(NuisanceGrid):
         mesh = self.end * (np.arange(FINE, dtype=np.float64) + 0.5) / FINE
         prior = likelihood.log_prior(posterior.counts, within_correlation=mesh)
         to_mesh = panels.linear_matrix(self.tau, mesh)
-        logs = np.maximum(posterior.cells.log_nuisance, LEAST_LOG)
+        logs = np.maximum(posterior.cells.log_nuisance, LEAST_LOG_NUISANCE)
         picked = np.empty(len(cell), dtype=np.int64)
         uniform = rng.random(len(cell))
         for start in range(0, len(cell), CELLS_AT_ONCE):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from epsilometer.engines.mcmc.driver import McmcSettings
 
 
-BLOCK = 500
+ITERATIONS_BETWEEN = 500
 """Iterations between two reports of progress."""
 
 
@@ -86,7 +86,7 @@ def run_chains(
     def work(stream: np.random.SeedSequence) -> Chain:
         try:
             chain = make(np.random.default_rng(stream))
-            while not stop.is_set() and (made := chain.advance(BLOCK)) > 0:
+            while not stop.is_set() and (made := chain.advance(ITERATIONS_BETWEEN)) > 0:
                 finished.put(made)
             return chain
         finally:

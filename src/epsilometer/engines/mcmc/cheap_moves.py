@@ -43,7 +43,7 @@ NUM_MOVES = 4
 LOG_SHORTEST = math.log(0.01)
 """Step lengths are spread between 2 and a hundredth of that, so none needs tuning."""
 
-FARTHEST = 700.0
+FARTHEST_UNCONSTRAINED = 700.0
 """Unconstrained values beyond this are equivalent to the bound: e^700 is still finite."""
 
 
@@ -199,7 +199,9 @@ def correlations_to_line(problem: CompiledModel, tau: float, rho: float) -> tupl
 def correlations_from_line(problem: CompiledModel, t: float, v: float) -> tuple[float, float]:
     """The inverse of :func:`correlations_to_line`."""
     low, high = problem.tau_bounds
-    tau = low + (high - low) / (1 + math.exp(-min(max(t, -FARTHEST), FARTHEST)))
+    tau = low + (high - low) / (
+        1 + math.exp(-min(max(t, -FARTHEST_UNCONSTRAINED), FARTHEST_UNCONSTRAINED))
+    )
     return tau, cross_bound(tau, problem.pairs) * math.tanh(0.5 * v)
 
 

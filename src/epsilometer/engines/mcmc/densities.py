@@ -41,7 +41,7 @@ EPSILON, STRENGTH, TAU, RHO, SPREAD = range(len(PARAMETERS))
 
 HALF_NORMAL, EXPONENTIAL, LOG_NORMAL, UNIFORM = range(len(COMPILED_PRIORS))
 
-LARGEST_EPSILON = 700.0
+LARGEST_SAMPLED_EPSILON = 700.0
 """Beyond it e^-epsilon nears the limit of double precision; chains do not go there."""
 
 LARGEST_START = 600.0
@@ -223,7 +223,7 @@ def log_prior_at(prior: tuple[int, float, float], value: float) -> float:
 @compiled
 def edges_possible(problem: CompiledModel, epsilon: float, s: float) -> bool:
     """Whether chains may visit epsilon and s, where these are free."""
-    if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_EPSILON:
+    if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_SAMPLED_EPSILON:
         return False
     return not problem.free[STRENGTH] or 0 < s < 1
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from epsilometer.engines.mcmc.densities import (
-    LARGEST_EPSILON,
+    LARGEST_SAMPLED_EPSILON,
     compiled,
     in_ring,
     inlined,
@@ -21,7 +21,7 @@ from epsilometer.engines.mcmc.settings import COMPILED_SCATTERS
 
 NORMAL, UNIFORM = range(len(COMPILED_SCATTERS))
 ROOT_3 = math.sqrt(3.0)
-REACH = 5.5
+SCATTER_REACH = 5.5
 """Spreads beyond which normal scatter is negligible: 2e-8 on each side."""
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -43,7 +43,7 @@ def log_scatter(scatter: int, dx: float, dy: float, spread: float) -> float:
 def least_beta(alpha: float, epsilon: float, delta: float) -> float:
     """The lower edge of R(epsilon, delta)."""
     flat = math.exp(-epsilon) * (1 - delta - alpha)
-    steep = 1 - delta - math.exp(min(epsilon, LARGEST_EPSILON)) * alpha
+    steep = 1 - delta - math.exp(min(epsilon, LARGEST_SAMPLED_EPSILON)) * alpha
     return max(0.0, flat, steep)
 
 
@@ -58,9 +58,9 @@ def _kept_normal(a: float, b: float, epsilon: float, delta: float, spread: float
     # R is symmetric: on this side of the diagonals its edge is flat along alpha, on the other steep.
     if (b > a) == (a + b < 1):
         a, b = b, a
-    reach = REACH * spread
+    reach = SCATTER_REACH * spread
     # Edges turn at these rates; between them, in steps of 1.5 spreads, the integrand is smooth.
-    corner = (1 - delta) / (1 + math.exp(min(epsilon, LARGEST_EPSILON)))
+    corner = (1 - delta) / (1 + math.exp(min(epsilon, LARGEST_SAMPLED_EPSILON)))
     turns = (corner, delta, 1 - corner, 1 - delta)
     low, end = max(a - reach, 0.0), min(a + reach, 1.0)
     total = 0.0
@@ -127,7 +127,7 @@ def log_kept(
     scatter: int, a: float, b: float, epsilon: float, delta: float, spread: float
 ) -> float:
     """Log Z(a, b); 0 where the region, which is convex, contains all of the scatter."""
-    reach = (REACH if scatter == NORMAL else ROOT_3) * spread
+    reach = (SCATTER_REACH if scatter == NORMAL else ROOT_3) * spread
     region = region_of(epsilon, delta)
     if (
         in_ring(region, a - reach, b - reach)

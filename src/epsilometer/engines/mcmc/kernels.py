@@ -23,7 +23,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.mcmc.cheap_moves import (
-    FARTHEST,
+    FARTHEST_UNCONSTRAINED,
     State,
     correlations_from_line,
     correlations_to_line,
@@ -288,9 +288,11 @@ def _propose_tuned(
             line[i] += factor[i, k] * noise[k]
     new[:] = old
     if problem.free[EPSILON]:
-        new[EPSILON] = math.exp(min(line[EPSILON], FARTHEST))
+        new[EPSILON] = math.exp(min(line[EPSILON], FARTHEST_UNCONSTRAINED))
     if problem.free[STRENGTH]:
-        new[STRENGTH] = 1 / (1 + math.exp(-line[STRENGTH])) if line[STRENGTH] > -FARTHEST else 0.0
+        new[STRENGTH] = (
+            1 / (1 + math.exp(-line[STRENGTH])) if line[STRENGTH] > -FARTHEST_UNCONSTRAINED else 0.0
+        )
     if problem.correlated and not edges_only:
         new[TAU], new[RHO] = correlations_from_line(problem, line[TAU], line[RHO])
 

@@ -18,7 +18,7 @@ from epsilometer.report.text.over_delta import notes_over_delta, over_delta_of, 
 from epsilometer.report.text.rows import Rows
 from epsilometer.report.text.values import leaks_csv
 
-NEGLIGIBLE = 1e-4
+NEGLIGIBLE_FAMILY = 1e-4
 """Smaller probabilities are shown as "below" this."""
 
 
@@ -57,7 +57,7 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
     if result.scores.models is not None:
         facts.append(("shared models", SHARED_ESTIMATE))
     if before:
-        after = probability_text(nothing) if nothing >= NEGLIGIBLE else f"below {NEGLIGIBLE:g}"
+        after = probability_text(nothing) if nothing >= NEGLIGIBLE_FAMILY else f"below {NEGLIGIBLE_FAMILY:g}"
         facts.append(("no leak at all", f"probability {after} (prior: {before:g})."))
     return [(label, capital(text)) for label, text in facts]
 
@@ -86,7 +86,7 @@ def _families(result: CurveResult) -> Rows:
     mixtures = {"mechanism": "the algorithm", "attack": "the attacks"}
     rows: Rows = [("family", "mixing", "of", "probability", "prior")]
     families = result.posterior.families
-    kept = [row for row in families if row.probability >= NEGLIGIBLE]
+    kept = [row for row in families if row.probability >= NEGLIGIBLE_FAMILY]
     for row in kept:
         mixed = row.interpretation in mixtures
         words = (f"{row.mixing:g}", mixtures[row.interpretation]) if mixed else ("none", "")
@@ -95,7 +95,7 @@ def _families(result: CurveResult) -> Rows:
     rest = families[len(kept) :]
     if rest:
         before = sum(row.prior for row in rest)
-        rows.append((f"{len(rest)} others", "", "", f"below {NEGLIGIBLE:g} each", f"{before:.3f}"))
+        rows.append((f"{len(rest)} others", "", "", f"below {NEGLIGIBLE_FAMILY:g} each", f"{before:.3f}"))
     return rows
 
 
