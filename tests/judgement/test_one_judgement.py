@@ -94,9 +94,9 @@ def model_of(kind: str, data: object) -> em.CurveModel | em.CountModel:
         family = (em.families.Gaussian(),)
         return em.CurveModel(delta=DELTAS[0], families=family, mixing=em.families.NoMixing())
     cross_fed = isinstance(data, em.AttackCounts) and data.measured is not None
-    likelihood = em.likelihoods.CorrelatedCells() if cross_fed else None
-    chosen = {} if likelihood is None else {"likelihood": likelihood}
-    return em.CountModel(delta=DELTAS[0], **chosen)
+    if cross_fed:
+        return em.CountModel(delta=DELTAS[0], likelihood=em.likelihoods.CorrelatedCells())
+    return em.CountModel(delta=DELTAS[0])
 
 
 def words_of(kind: str, data: object) -> list[str]:
@@ -148,7 +148,7 @@ def test_every_entry_point_agrees(
     case = CASES[kind, how]()
     posterior = em.estimate(case.data, model_of(kind, case.data))
     several = deltas if len(deltas) > 1 else ()
-    asked = {"deltas": several, "independent": case.independent}
+    asked: dict[str, Any] = {"deltas": several, "independent": case.independent}
     result = result_of(posterior, Question(claim=CLAIM, **asked))
     expected = of_verdict(result.verdict, result.proof)
     proven = expected[3]
