@@ -26,8 +26,8 @@ import epsilometer as em
 from benchmark_report import Report, Row, kept_rows, middle_and_range, rounded_down
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS, most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.comparison.attacks import Judge, compare_pool_attacks
 from epsilometer.measurement.pool import Pool
-from epsilometer.report.text.attack_comparison import Judge, compare_pool_attacks
 from epsilometer.training.network import network
 
 HERE = Path(__file__).resolve().parent

@@ -77,9 +77,10 @@ class Workshop:
 
     def estimate(self, counts: em.AttackCounts, model: em.CountModel) -> em.engines.CountPosterior:
         """The posterior by the selected engine."""
-        if self.engine == "published":
-            return em.estimate(counts, model, em.engines.McmcSettings.published(seed=SEED))
-        return em.estimate(counts, model)
+        published = self.engine == "published"
+        sampler = em.engines.McmcSettings.published(seed=SEED) if published else None
+        posterior: em.engines.CountPosterior = em.estimate(counts, model, sampler)
+        return posterior
 
     def posterior(
         self, name: str, *, statistic: em.attacks.Statistic | None = None

@@ -67,12 +67,14 @@ CELLS = {
 
 def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.engines.CountPosterior:
     """Estimate with the cell's engine."""
-    if cell.engine == "exact":
-        return em.estimate(counts, cell.model, em.engines.ExactSettings(tolerance=0.02))
-    settings = em.engines.McmcSettings(
-        num_iterations=1500, num_warmup=600, num_sweeps=12, num_chains=2, seed=seed
-    )
-    return em.estimate(counts, cell.model, settings)
+    settings: em.engines.ExactSettings | em.engines.McmcSettings
+    settings = em.engines.ExactSettings(tolerance=0.02)
+    if cell.engine != "exact":
+        settings = em.engines.McmcSettings(
+            num_iterations=1500, num_warmup=600, num_sweeps=12, num_chains=2, seed=seed
+        )
+    posterior: em.engines.CountPosterior = em.estimate(counts, cell.model, settings)
+    return posterior
 
 
 def run_one(name: str, number: int) -> dict[str, Any]:
