@@ -73,6 +73,25 @@ def test_cycles_are_seen() -> None:
     assert _cycles(graph) == [{"a", "b", "c"}]
 
 
+def _room(module: str) -> str:
+    """The folder of a module, however deep; a module beside the folders is a room of its own."""
+    parts = module.split(".")[1:]
+    inside = len(parts) > 1 and MODULES[module].name != "__init__.py"
+    return "/".join(parts[:-1] if inside else parts)
+
+
+def test_rooms_do_not_import_each_other_both_ways() -> None:
+    """Folders within folders too: `engines/exact` is one room, `engines` another."""
+    rooms: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        rooms.setdefault(_room(name), set()).update(_room(other) for other in _imported(path))
+    assert {"api", "engines", "engines/exact", "report/text", "_arrays"} <= set(rooms)
+    assert _cycles(rooms) == []
+    # Control: one import back is seen.
+    rooms["model"].add("engines/exact")
+    assert {"model", "engines/exact"} <= _cycles(rooms)[0]
+
+
 def _class_questions(path: Path) -> Iterator[str]:
     """Calls of isinstance with a class of the model."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
-from epsilometer.engines.exact.panels import PanelDensity, gauss_legendre
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
@@ -23,6 +22,7 @@ from epsilometer.model.priors import (
     Prior,
     Uniform,
 )
+from epsilometer.posteriors.panels import PanelDensity, gauss_legendre
 from tests.engines.oracles import brute_force_posterior, quantile
 from tests.golden import reference
 

@@ -12,7 +12,7 @@ import epsilometer as em
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.exact.engine import make_surface
 from epsilometer.engines.exact.integrate import Panels, evaluate, first_panels
-from epsilometer.engines.exact.panels import split_panels
+from epsilometer.posteriors.panels import split_panels
 
 COUNTS = em.AttackCounts(
     false_positives=[10, 3, 40], trials_h0=100, false_negatives=[30, 60, 45], trials_h1=100

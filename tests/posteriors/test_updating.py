@@ -13,10 +13,10 @@ from scipy.integrate import quad
 
 import epsilometer as em
 from epsilometer.engines.estimate import estimate
-from epsilometer.engines.exact.panels import PanelDensity, gauss_legendre
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.posteriors import trees
+from epsilometer.posteriors.panels import PanelDensity, gauss_legendre
 from epsilometer.posteriors.updating import divergence
 from tests.engines.oracles import brute_force_posterior, quantile
 

@@ -15,17 +15,17 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, OnMessage
 from epsilometer._display import Plotted
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.engine import (
     as_grid_posterior,
     estimate_on,
     make_surface,
     surface_of,
 )
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors import panels
+from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import CountPosterior
 
 MOST_AGAIN = 25

@@ -24,7 +24,6 @@ from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.exact.draws import Cells
 from epsilometer.engines.exact.engine import ExactSettings
 from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.engines.exact.posterior import Accuracy, GridPosterior
 from epsilometer.engines.exact.spread_grid import SpreadGrid
 from epsilometer.engines.exact.within_grid import WithinGrid
@@ -37,6 +36,7 @@ from epsilometer.model.likelihoods import LIKELIHOODS
 from epsilometer.model.measured import MeasuredBy
 from epsilometer.model.priors import PRIORS
 from epsilometer.posteriors import trees
+from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
 from epsilometer.posteriors.updating import Batch

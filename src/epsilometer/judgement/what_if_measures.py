@@ -21,9 +21,9 @@ from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.solve import Solution
 from epsilometer.engines.exact.over_delta import DeltaCurve, estimate_curve
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
+from epsilometer.posteriors.panels import PanelDensity
 
 NEGLIGIBLE_CELL = 1e-7
 """Posterior probability below which a component is left out, whichever prior was tried."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.errors import InputError
+from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.tabulated import Tabulated
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer._display import Plotted
-from epsilometer.engines.exact import panels
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors import panels
+from epsilometer.posteriors.panels import PanelDensity
 
 if TYPE_CHECKING:
     from epsilometer.engines.curve.posterior import CurvePosterior

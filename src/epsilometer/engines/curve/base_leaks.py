@@ -47,23 +47,23 @@ def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatA
 def leaks_of_bases(solution: Solution) -> list[Part]:
     """Probabilities of each base's own leak."""
     bases = solution.grids[0].likelihood.shape[1]
-    found = []
+    parts = []
     for component in range(len(solution.components)):
         grid = _grid(solution, component)
         leaks, mass = common_leaks(solution, component)
-        found.append(Part(component, leaks, np.repeat(mass[:, None], bases, axis=1)))
-        own = grid.likelihood[grid.columns]
-        total = np.zeros(own.shape)
+        parts.append(Part(component, leaks, np.repeat(mass[:, None], bases, axis=1)))
+        likelihood = grid.likelihood[grid.columns]
+        total = np.zeros(likelihood.shape)
         for distribution, rows in _distributions(solution, component):
             if np.isinf(solution.distributions.concentrations[distribution]):
                 continue
             weights = solution.strength_rows(grid, distribution)
-            average = weights @ own
+            average = weights @ likelihood
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(average > 0, rows[:, None] / average, 0.0)
-            total += own * (weights.T @ share)
-        found.append(Part(component, grid.leaks[grid.columns], total))
-    return [part for part in found if part.mass.sum() > 0]
+            total += likelihood * (weights.T @ share)
+        parts.append(Part(component, grid.leaks[grid.columns], total))
+    return [part for part in parts if part.mass.sum() > 0]
 
 
 def leaks_of_worst(solution: Solution) -> list[Part]:
@@ -71,37 +71,37 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
     bases = solution.grids[0].likelihood.shape[1]
     if bases == 1:
         return leaks_of_bases(solution)
-    found = []
+    parts = []
     for number, grid in enumerate(solution.grids):
         # Both interpretations of a mixture have the same likelihoods.
-        own = [c for c, which in enumerate(solution.grid_of) if which == number]
+        components = [c for c, which in enumerate(solution.grid_of) if which == number]
         columns = grid.leaks[grid.columns]
         first, last = 0, len(columns)
         cuts = _cuts(first, last, last)
-        mass = _worst(solution, grid, own, cuts)
+        mass = _worst(solution, grid, components, cuts)
         if len(cuts) < len(columns) and mass.sum() > 0:
             # A weak base needs many columns, and the worst one may lie between two cuts.
             some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE_DISTRIBUTION * mass.sum())
             stops = np.append(cuts[1:], len(columns))
             first, last = int(cuts[some[0]]), int(stops[some[-1]])
             cuts = _cuts(first, last, len(columns))
-            mass = _worst(solution, grid, own, cuts)
+            mass = _worst(solution, grid, components, cuts)
         inside = np.flatnonzero((cuts >= first) & (cuts < last))
         # A cell extends from its cut to the next; it is represented by its middle in the logarithm.
         stops = np.append(cuts[1:], len(columns))
         middle = np.sqrt(columns[cuts] * columns[stops - 1])[inside]
-        for component, probability in zip(own, mass, strict=True):
+        for component, probability in zip(components, mass, strict=True):
             leaks, same = common_leaks(solution, component)
-            found.append(Part(component, leaks, same[:, None]))
-            found.append(Part(component, middle, probability[inside, None]))
-    return [part for part in found if part.mass.sum() > 0]
+            parts.append(Part(component, leaks, same[:, None]))
+            parts.append(Part(component, middle, probability[inside, None]))
+    return [part for part in parts if part.mass.sum() > 0]
 
 
 def _cuts(first: int, last: int, end: int) -> IntArray:
     """Columns that divide the range from first to last evenly, and one beyond each end."""
     every = max(1, -(-(last - first) // MOST_BASE_LEAKS))
-    found = np.unique([0, *range(first, last, every), last])
-    return np.asarray(found[found < end])
+    cuts = np.unique([0, *range(first, last, every), last])
+    return np.asarray(cuts[cuts < end])
 
 
 def _worst(solution: Solution, grid: LeakGrid, components: list[int], cuts: IntArray) -> FloatArray:

@@ -191,14 +191,14 @@ def _block(
                 cell = min(max(_place(theta, angle) - 1, window[0]), window[1] - 1)
                 corner = min(max(cell - 1, 0), last - 3)
                 value, under = 0.0, 0.0
-                for own in range(4):
+                for point in range(4):
                     weight = 1.0
                     for other in range(4):
-                        if other != own:
-                            gap = theta[corner + own] - theta[corner + other]
+                        if other != point:
+                            gap = theta[corner + point] - theta[corner + other]
                             weight *= (angle - theta[corner + other]) / gap
-                    value += weight * g[corner + own, column]
-                    under += weight * below[corner + own, curve]
+                    value += weight * g[corner + point, column]
+                    under += weight * below[corner + point, curve]
             width = t - start
             if width > 1e-14:
                 mean0 = min(max((below[j, curve] - under) / width, 1e-300), 1 / (1 - members))
@@ -339,8 +339,8 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
     # One more average, over the last share, reaches t = 1.
     carry(np.full((bases, 1), 2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = logs + np.log(g[-1])
-    return np.where(np.isnan(found), -np.inf, found).reshape(bases, curves)
+        log_ratios = logs + np.log(g[-1])
+    return np.where(np.isnan(log_ratios), -np.inf, log_ratios).reshape(bases, curves)
 
 
 FEW_POINTS, MANY_POINTS = 10, 36

@@ -91,22 +91,22 @@ class CurveSettings:
         ranked = Scores.of_counts(scores) if isinstance(scores, AttackCounts) else scores
         ranked.check()
         start = time.perf_counter()
-        found, farthest = self._first(ranked, model, on_message)
-        tables = found.tables
+        posterior, farthest = self._first(ranked, model, on_message)
+        tables = posterior.tables
         for refinement in range(2, self.most_levels + 1):
             if on_message is not None:
                 on_message(f"refinement step {refinement}")
             tables = self._next(ranked, model, tables, refinement, farthest)
             # Only strength distributions that the previous step left.
-            region = region_of(found.solution, found.resolution)
+            region = region_of(posterior.solution, posterior.resolution)
             solution = solve(model, tables, self.resolution(refinement, len(ranked), region))
             after = self._posterior(ranked, model, tables, solution, refinement, np.inf, region)
-            error = _difference(found, after)
-            found = self._posterior(ranked, model, tables, solution, refinement, error, region)
+            error = _difference(posterior, after)
+            posterior = self._posterior(ranked, model, tables, solution, refinement, error, region)
             if error <= self.tolerance:
                 break
         seconds = time.perf_counter() - start
-        return _timed(found, seconds)
+        return _timed(posterior, seconds)
 
     def estimate_quickly(self, scores: Scores, model: CurveModel) -> CurvePosterior:
         """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
@@ -179,7 +179,7 @@ def _difference(before: CurvePosterior, after: CurvePosterior) -> float:
     In gaps with little probability, as between two families, a small error moves a quantile far;
     there an error of 0.005 in probability counts as 0.01.
     """
-    old, new = (each.quantile("epsilon", PROBED) for each in (before, after))
+    old, new = (posterior.quantile("epsilon", PROBED) for posterior in (before, after))
     apart = np.abs(old - new) / np.maximum(1.0, new)
     reached = np.array([1 - after.probability_above("epsilon", value) for value in old.tolist()])
     # A quantile at 0 is reached at once.

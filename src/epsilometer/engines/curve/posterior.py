@@ -144,10 +144,10 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     @property
     def resolution(self) -> Resolution:
         """The resolution of its solution."""
-        found: Resolution = self.engine.resolution(
+        resolution: Resolution = self.engine.resolution(
             self.accuracy.levels, len(self.scores), self.accuracy.region
         )
-        return found
+        return resolution
 
     @property
     def engine_description(self) -> str:
@@ -181,8 +181,8 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
         """Joint draws of all estimated parameters."""
-        found = self.draw_bases(size, rng=rng)
-        return {name: found[name] for name in self.parameters}
+        draws = self.draw_bases(size, rng=rng)
+        return {name: draws[name] for name in self.parameters}
 
     def draw_bases(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
         """Joint draws, with ``leak``, the epsilon of each base, of shape (draws, bases)."""
@@ -248,7 +248,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     @cached_property
     def families(self) -> tuple[FamilyShare, ...]:
         """Every family, mixing rate and interpretation with its probability, the likeliest first."""
-        found = {
+        probabilities = {
             (
                 component.curves.family.name,
                 component.curves.rate,
@@ -260,7 +260,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
             self.solution.components, self.solution.weights.tolist(), strict=True
         ):
             curves = component.curves
-            found[curves.family.name, curves.rate, str(curves.interpretation)] = weight
+            probabilities[curves.family.name, curves.rate, str(curves.interpretation)] = weight
         nothing = float(self.model.no_leak or 0.0)
         rows = [
             FamilyShare(
@@ -269,7 +269,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
                 interpretation=str(component.curves.interpretation)
                 if component.curves.mixed
                 else "none",
-                probability=found[
+                probability=probabilities[
                     component.curves.family.name,
                     component.curves.rate,
                     str(component.curves.interpretation),
@@ -313,13 +313,13 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     @cached_property
     def _algorithm(self) -> list[tuple[Curves, FloatArray, FloatArray]]:
         """For each component: edges of fine cells of the leak, largest first, and probabilities."""
-        found = []
+        parts = []
         for number, component in enumerate(self.solution.components):
             mass = self.solution.probability[number].sum(axis=0)
             if mass.sum() > 1e-10:
                 edges, fine = refined(self.solution.rows_of(number), mass, self.solution.step)
-                found.append((component.curves, edges, fine))
-        return found
+                parts.append((component.curves, edges, fine))
+        return parts
 
     def _of_leaks(self, value: Callable[[Curves, FloatArray], FloatArray]) -> Tabulated:
         """Distribution of a quantity that increases with the algorithm's leak."""
@@ -367,14 +367,14 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         return self._tabulated(base_leaks.leaks_of_worst(self._for_bases), 0)
 
     def _tabulated(self, parts: list[Part], column: int) -> Tabulated:
-        found = []
+        densities = []
         for part in parts:
             mass = part.mass[:, column]
             if mass.sum() > 1e-10:
                 edges, fine = refined(part.leaks, mass, step_of(part.leaks))
                 curves = self._for_bases.components[part.component].curves
-                found.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
-        return mixed(_whole(found, self._for_bases.no_leak), self._for_bases.no_leak)
+                densities.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
+        return mixed(_whole(densities, self._for_bases.no_leak), self._for_bases.no_leak)
 
     # --- the curve ------------------------------------------------------------------------------
 
@@ -401,11 +401,13 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
             rising = np.maximum.accumulate(np.maximum(gain[:, ::-1], 0.0), axis=1)
             parts.append((rising, mass[::-1]))
         nothing = self.solution.no_leak
-        found = [
-            mixed(_whole([(each[row], mass) for each, mass in parts], nothing), nothing)
+        distributions = [
+            mixed(_whole([(gain[row], mass) for gain, mass in parts], nothing), nothing)
             for row in range(len(rates))
         ]
-        gains = np.stack([each.quantile(1 - wanted) for each in found], axis=1)
+        gains = np.stack(
+            [distribution.quantile(1 - wanted) for distribution in distributions], axis=1
+        )
         return np.maximum(1 - rates - gains, 0.0)
 
     def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
@@ -466,20 +468,20 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities concatenated; no leak comes last."""
         kept = [part for part in self._algorithm if part[2].sum() > RARE]
-        curves = [(each, middles(edges)) for each, edges, _ in kept]
+        curves = [(curve, middles(edges)) for curve, edges, _ in kept]
         weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
         return curves, weight / weight.sum()
 
 
 def _work(solution: Solution) -> float:
     """Number of multiplications for the leaks of single bases."""
-    found = 0.0
+    multiplications = 0.0
     for number, table in enumerate(solution.probability):
         grid = solution.grids[solution.grid_of[number]]
         distributions = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE_DISTRIBUTION).sum())
         columns = grid.columns.stop - grid.columns.start
-        found += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
-    return found
+        multiplications += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
+    return multiplications
 
 
 def _whole(

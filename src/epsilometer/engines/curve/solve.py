@@ -100,13 +100,13 @@ class Solution:
     @cached_property
     def weights(self) -> FloatArray:
         """Posterior probability of each component."""
-        return np.array([each.sum() for each in self.probability])
+        return np.array([table.sum() for table in self.probability])
 
     @cached_property
     def distribution_weights(self) -> FloatArray:
         """Posterior probability of each strength distribution; without any leak, the prior one."""
-        found = np.sum([each.sum(axis=1) for each in self.probability], axis=0)
-        return np.asarray(found + self.no_leak * self.distributions.weights)
+        weights = np.sum([table.sum(axis=1) for table in self.probability], axis=0)
+        return np.asarray(weights + self.no_leak * self.distributions.weights)
 
     def rows_of(self, component: int) -> FloatArray:
         """Leaks of the algorithm at which a component has probability, largest first."""
@@ -170,7 +170,9 @@ def solve(
         for (_, number), prior in zip(left, priors, strict=True)
     ]
     nothing = float(model.no_leak or 0.0)
-    leaking = float(logsumexp([logsumexp(each) for each in logs])) + float(np.log1p(-nothing))
+    leaking = float(logsumexp([logsumexp(log_table) for log_table in logs])) + float(
+        np.log1p(-nothing)
+    )
     total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
     if not np.isfinite(total):
         raise ContradictionError("no curve of the model can generate scores in this order.")
@@ -181,7 +183,7 @@ def solve(
         grid_of=tuple(number for _, number in left),
         distributions=distributions,
         log_likelihood=tuple(log_likelihood),
-        probability=tuple((1 - nothing) * np.exp(each - total) for each in logs),
+        probability=tuple((1 - nothing) * np.exp(log_table - total) for log_table in logs),
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
         log_evidence=total,
         step=step,
@@ -195,7 +197,7 @@ def _axis(table: Table, step: float) -> FloatArray:
 
 def _sharpest(tables: tuple[Table, ...]) -> float:
     """Smallest standard deviation of log leak, if all bases have the same leak, among likely tables."""
-    found, best = 1.0, -np.inf
+    deviation, best = 1.0, -np.inf
     for table in tables:
         axis = _axis(table, 0.004)
         # If the likelihood is sharper than this axis, use a finer one around its maximum.
@@ -212,9 +214,9 @@ def _sharpest(tables: tuple[Table, ...]) -> float:
             axis = around * np.exp(np.linspace(6, -6, 601) * max(spacing, width))
             axis = axis[axis <= table.leaks[-1]]
         if logs.max() > best - NATS_BELOW_BEST:
-            found = min(found, width) if logs.max() < best + NATS_BELOW_BEST else width
+            deviation = min(deviation, width) if logs.max() < best + NATS_BELOW_BEST else width
         best = max(best, float(logs.max()))
-    return max(found, 1e-5)
+    return max(deviation, 1e-5)
 
 
 def _log_prior(
@@ -226,9 +228,9 @@ def _log_prior(
     edges = curves.epsilon(np.append(leaks * half, leaks[-1] / half), delta)
     epsilon = curves.epsilon(leaks, delta)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = prior.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
-    found = np.where(np.isfinite(found), found, -np.inf)
-    return np.asarray(found + np.log(component.probability))
+        logs = prior.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
+    logs = np.where(np.isfinite(logs), logs, -np.inf)
+    return np.asarray(logs + np.log(component.probability))
 
 
 def _grids(
@@ -245,10 +247,13 @@ def _grids(
         logs = table.at(fixed * leaks)
         # The likelihood of a base is at most its maximum up to the algorithm's leak, for any strengths.
         most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
-        prior = np.max([p for p, own in zip(priors, numbers, strict=True) if own == number], axis=0)
+        prior = np.max(
+            [p for p, table_number in zip(priors, numbers, strict=True) if table_number == number],
+            axis=0,
+        )
         drafts.append((leaks, logs, most + prior))
         best = max(best, float((logs.sum(axis=0) + prior).max()))
-    found = []
+    grids = []
     for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
         kept = np.flatnonzero(most > best - NATS_BELOW_BEST)
         rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
@@ -256,7 +261,7 @@ def _grids(
         top = logs[:, rows.start :].max(axis=1, keepdims=True)
         near = np.flatnonzero((logs > top - NATS_BELOW_BEST).any(axis=0))
         columns = slice(int(near[0]), int(near[-1]) + 1)
-        found.append(
+        grids.append(
             LeakGrid(
                 table=table,
                 leaks=leaks,
@@ -267,7 +272,7 @@ def _grids(
                 columns=columns,
             )
         )
-    return tuple(found)
+    return tuple(grids)
 
 
 def _strength_rows(
@@ -303,12 +308,12 @@ def _log_products(
     known: Solution | None,
 ) -> list[FloatArray]:
     """Log likelihood of all bases together, for each grid (distribution, row)."""
-    found = [
+    log_likelihood = [
         np.empty((len(distributions.weights), grid.rows.stop - grid.rows.start)) for grid in grids
     ]
     by_range: dict[tuple[int, ...], list[int]] = {}
     for number, grid in enumerate(grids):
-        for start, stop in _unknown_rows(grid, known, found[number]):
+        for start, stop in _unknown_rows(grid, known, log_likelihood[number]):
             ends = (start, stop, grid.columns.start, grid.columns.stop)
             by_range.setdefault(ends, []).append(number)
     bases = grids[0].likelihood.shape[1]
@@ -319,21 +324,21 @@ def _log_products(
             [grids[number].likelihood[first.columns] for number in numbers], axis=1
         )
         for distribution in range(len(distributions.weights)):
-            own = [
-                found[n][distribution, start - grids[n].rows.start :][: stop - start]
+            targets = [
+                log_likelihood[n][distribution, start - grids[n].rows.start :][: stop - start]
                 for n in numbers
             ]
             if np.isinf(distributions.concentrations[distribution]):
                 # Bases may contradict each other so strongly that products underflow.
-                for target, number in zip(own, numbers, strict=True):
+                for target, number in zip(targets, numbers, strict=True):
                     target[:] = grids[number].log_common[first.rows]
                 continue
             logs = log_products(
                 _strength_rows(first, distributions, distribution, step) @ together, bases
             )
-            for place, (target, number) in enumerate(zip(own, numbers, strict=True)):
+            for place, (target, number) in enumerate(zip(targets, numbers, strict=True)):
                 target[:] = logs[:, place] + grids[number].log_top
-    return found
+    return log_likelihood
 
 
 def _unknown_rows(
@@ -354,10 +359,12 @@ def _unknown_rows(
 
 def region_of(solution: Solution, resolution: Resolution) -> Region:
     """The distributions with probability, and their neighbours: many bases leave few of them."""
-    own = np.isfinite(solution.distributions.concentrations)
-    if not own.any():
+    finite = np.isfinite(solution.distributions.concentrations)
+    if not finite.any():
         return resolution.region
-    table = np.sum([each.sum(axis=1) for each in solution.probability], axis=0)[own]
+    table = np.sum([probability.sum(axis=1) for probability in solution.probability], axis=0)[
+        finite
+    ]
     table = table.reshape(resolution.means, resolution.concentrations)
     if not table.sum() > 0:
         return resolution.region
@@ -380,6 +387,6 @@ def cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatA
     for number, table in enumerate(solution.probability):
         distribution, row = np.nonzero(table > 1e-14)
         columns.append((np.full(len(distribution), number), distribution, row))
-    component, distribution, row = (np.concatenate(each) for each in zip(*columns, strict=True))
+    component, distribution, row = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
     mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
     return component, distribution, row, mass

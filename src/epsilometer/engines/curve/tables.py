@@ -113,10 +113,10 @@ def make_tables(
     for component in model.components:
         curves = component.curves
         groups.setdefault((curves.family.name, curves.rate), []).append(curves)
-    candidates = [Curves(family=each[0].family, rate=each[0].rate) for each in groups.values()]
+    candidates = [Curves(family=group[0].family, rate=group[0].rate) for group in groups.values()]
     ends = [
-        max(curves.largest_leak(farthest, model.delta) for curves in each)
-        for each in groups.values()
+        max(curves.largest_leak(farthest, model.delta) for curves in group)
+        for group in groups.values()
     ]
     factors = _factors(scores)
     factor = int(factors.max())
@@ -141,12 +141,12 @@ def make_tables(
         reached = np.array([table.logs.max(axis=1).sum() for table in first])
         left = reached > reached.max() - REFUTED - len(scores)
         jobs = [pool.submit(finish, table) for table, kept in zip(first, left, strict=True) if kept]
-        found = []
+        tables = []
         for number, job in enumerate(jobs, start=1):
-            found.append(job.result())
+            tables.append(job.result())
             if on_message is not None:
                 on_message(f"curves {number} of {len(jobs)}")
-    return tuple(found)
+    return tuple(tables)
 
 
 def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tuple[Table, ...]:
@@ -162,7 +162,7 @@ def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tupl
 
     # Curves of pieces are exact already.
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return tuple(pool.map(lambda each: each if each.family.pieces else again(each), tables))
+        return tuple(pool.map(lambda table: table if table.family.pieces else again(table), tables))
 
 
 def _factors(scores: Scores) -> IntArray:
@@ -243,8 +243,8 @@ def _near(logs: FloatArray, depth: float) -> BoolArray:
 
 def _near_by_base(logs: FloatArray, depth: float) -> BoolArray:
     together = logs.sum(axis=0)
-    own = logs > logs.max(axis=1, keepdims=True) - depth
-    return np.asarray(own | (together > together.max() - depth))
+    near = logs > logs.max(axis=1, keepdims=True) - depth
+    return np.asarray(near | (together > together.max() - depth))
 
 
 def _mispredicted(
@@ -298,9 +298,9 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
     if not len(leaks):
         return np.empty((len(scores), 0))
     ordered, owner = _in_orders(scores.bases)
-    found = np.empty((len(ordered), len(leaks)))
+    log_ratios = np.empty((len(ordered), len(leaks)))
     if curves.family.pieces:
-        found = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
+        log_ratios = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
     else:
         for rows in _group_by_size(ordered):
             largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
@@ -311,27 +311,27 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
                     some = same[start : start + part]
                     zeros = np.stack([ordered[row].zeros for row in some])
                     ones = np.stack([ordered[row].ones for row in some])
-                    found[some] = log_likelihood_ratios(zeros, ones, curved)
-    found[:, leaks == 0] = 0.0
+                    log_ratios[some] = log_likelihood_ratios(zeros, ones, curved)
+    log_ratios[:, leaks == 0] = 0.0
     if len(ordered) == len(scores):
-        return found
+        return log_ratios
     shares = np.bincount(owner)[:, None]
-    return np.stack([np.bincount(owner, column) for column in found.T], axis=1) / shares
+    return np.stack([np.bincount(owner, column) for column in log_ratios.T], axis=1) / shares
 
 
 def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
     """Bases as blocks of ranks, in several orders if there are ties; and the base of each order."""
-    found, owner = [], []
+    blocks, owner = [], []
     for number, base in enumerate(bases):
         if base.grouped:
-            found.append(Blocks(base.zeros, base.ones))
+            blocks.append(Blocks(base.zeros, base.ones))
             owner.append(number)
             continue
         count = min(ORDERS, max(1, MOST_RANKS // (base.trials_h0 + base.trials_h1)))
         for labels in base.orders(count):
-            found.append(Blocks(1 - labels, labels))
+            blocks.append(Blocks(1 - labels, labels))
             owner.append(number)
-    return found, np.array(owner)
+    return blocks, np.array(owner)
 
 
 def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> GriddedCurves:
@@ -343,24 +343,24 @@ def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy
     # The proportions of the scores: in other proportions every rank would have another share.
     members = int(base.ones.sum()) / total
     grid = share_grid(step, curves.rate * members, nodes)
-    found = Densities(*map(np.ascontiguousarray, curves.densities(grid.share, leaks, members)))
-    return GriddedCurves(grid, found, members, accuracy.reach)
+    densities = Densities(*map(np.ascontiguousarray, curves.densities(grid.share, leaks, members)))
+    return GriddedCurves(grid, densities, members, accuracy.reach)
 
 
 def _group_by_size(bases: Iterable[Blocks]) -> list[list[int]]:
     """Group bases of similar size and share of members, which can share a grid."""
-    found: dict[tuple[int, int, int], list[int]] = {}
+    groups: dict[tuple[int, int, int], list[int]] = {}
     for row, base in enumerate(bases):
         total, ones = int(base.zeros.sum() + base.ones.sum()), int(base.ones.sum())
         # To a standard deviation of a rank's share, a tenth of the chain's window.
         part = round(2 * np.arcsin(np.sqrt(ones / total)) * 2 ** (total.bit_length() / 2))
-        found.setdefault((total.bit_length(), len(base.zeros).bit_length(), part), []).append(row)
-    return list(found.values())
+        groups.setdefault((total.bit_length(), len(base.zeros).bit_length(), part), []).append(row)
+    return list(groups.values())
 
 
 def _same_blocks(bases: list[Blocks], rows: list[int]) -> list[IntArray]:
     """Group bases whose blocks have the same sizes, which can be processed together."""
-    found: dict[bytes, list[int]] = {}
+    groups: dict[bytes, list[int]] = {}
     for row in rows:
-        found.setdefault((bases[row].zeros + bases[row].ones).tobytes(), []).append(row)
-    return [np.array(each, dtype=np.int64) for each in found.values()]
+        groups.setdefault((bases[row].zeros + bases[row].ones).tobytes(), []).append(row)
+    return [np.array(group, dtype=np.int64) for group in groups.values()]

@@ -40,14 +40,14 @@ class CellKernel(Kernel):
 
     def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
         """Half a count wider on either side than those of a normal density."""
-        found = []
+        windows = []
         for (counts, trials), inflation in zip(
             self.sides(), (self.inflation_h0, self.inflation_h1), strict=True
         ):
             count, n = float(counts[entry]), float(trials[entry])
             low, high = max(count - 0.5, 0.0) / n, min(count + 0.5, n) / n
-            found.append(angle_window(low, high, n / float(inflation[entry]), reach))
-        return found
+            windows.append(angle_window(low, high, n / float(inflation[entry]), reach))
+        return windows
 
     def log_angle_density(
         self, entries: IndexArray, theta: FloatArray, phi: FloatArray
@@ -82,7 +82,7 @@ class CellKernel(Kernel):
         arguments = np.broadcast_arrays(
             x, n0, alpha, self.inflation_h0, y, n1, beta, self.inflation_h1, self.correlation
         )
-        columns = np.stack([np.ravel(each) for each in arguments])
+        columns = np.stack([np.ravel(argument) for argument in arguments])
         return np.asarray(normal_cells.log_cells(columns).reshape(arguments[0].shape))
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:

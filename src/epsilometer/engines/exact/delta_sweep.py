@@ -17,11 +17,11 @@ import numpy as np
 from epsilometer._arrays import FloatArray, FloatPair, OnMessage
 from epsilometer.engines.exact.engine import PROBED, ExactSettings, distance, make_surface
 from epsilometer.engines.exact.integrate import Panels, Solution, first_end, integrate
-from epsilometer.engines.exact.panels import PanelDensity, lagrange, remainder
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.engines.exact.surface import Surface
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors.panels import PanelDensity, lagrange, remainder
 
 FIRST_ANCHORS = 3
 """Deltas solved with error estimates before anything is interpolated."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.engines.exact.panels import invert, table
+from epsilometer.posteriors.panels import invert, table
 
 if TYPE_CHECKING:
     from epsilometer.engines.exact.posterior import GridPosterior

@@ -19,7 +19,6 @@ from epsilometer import _validate
 from epsilometer._arrays import OnMessage
 from epsilometer.engines.exact.groups import GroupSurface
 from epsilometer.engines.exact.integrate import Panels, integrate
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.engines.exact.posterior import GridPosterior, from_solution
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.engines.exact.spread_grid import SpreadGrid
@@ -28,6 +27,7 @@ from epsilometer.engines.exact.treatments import log_choices
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
 

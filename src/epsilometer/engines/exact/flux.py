@@ -25,8 +25,8 @@ from functools import lru_cache
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.kernels import Kernel
+from epsilometer.posteriors import panels
 
 CHUNK_LINES = 1024  # positions integrated together: their arrays fit a core's cache
 THREADED_LINES = 16 * CHUNK_LINES  # below this number, threads cost more than they save

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from epsilometer._arrays import FloatArray
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.nuisance import NuisanceGrid
-from epsilometer.engines.exact.panels import panel_nodes, split_panels, trimmed, unresolved
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.engines.exact.rows import Rows, held_strength, panel_kinds, strength_panels
 from epsilometer.engines.exact.surface import Surface
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.priors import Prior
+from epsilometer.posteriors import panels
+from epsilometer.posteriors.panels import panel_nodes, split_panels, trimmed, unresolved
 
 S = TypeVar("S", bound=Surface)
 

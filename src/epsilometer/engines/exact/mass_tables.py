@@ -19,10 +19,10 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from epsilometer._arrays import BoolArray, Columns, FloatArray, IndexArray
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.flux import EdgeAccuracy, log_flux, rounding
 from epsilometer.engines.exact.kernels import Guess, Kernel
 from epsilometer.errors import NotConvergedError
+from epsilometer.posteriors import panels
 
 SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])  # first breaks of a path, in widths of its peak
 PARTS = 3  # parts of a flux panel used for the masses, which may bend where the flux does not

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.engines.exact import panels
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedCounts
+from epsilometer.posteriors import panels
+from epsilometer.posteriors.panels import PanelDensity
 
 if TYPE_CHECKING:
     from epsilometer.engines.exact.posterior import GridPosterior

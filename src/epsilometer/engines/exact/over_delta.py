@@ -15,12 +15,12 @@ from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, On
 from epsilometer._display import Plotted
 from epsilometer.engines.exact.delta_sweep import SweepPoint, sweep
 from epsilometer.engines.exact.engine import ExactSettings
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.deltas import checked_deltas
 from epsilometer.posteriors.marginals import check_probability
+from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import Engine
 from epsilometer.posteriors.provenance import Provenance
 

@@ -113,11 +113,11 @@ class PlanarMasses(Masses):
         inside, outside = np.empty(shape), np.empty(shape)
         for number, line in enumerate(chosen):
             matrix = _interpolation(line, t, self._accuracy.nodes)
-            for found, values in ((inside, line.inside), (outside, line.outside)):
+            for masses, values in ((inside, line.inside), (outside, line.outside)):
                 logs = (matrix @ values.reshape(len(line.t), -1)).reshape(
                     len(t), -1, self._nuisance
                 )
-                found[:, :, number] = logs.transpose(1, 0, 2)
+                masses[:, :, number] = logs.transpose(1, 0, 2)
             inside[:, :, number] += area
         return inside, outside
 

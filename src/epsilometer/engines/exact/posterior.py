@@ -12,11 +12,11 @@ from epsilometer._arrays import FloatArray
 from epsilometer.engines.exact.draws import Cells, draw
 from epsilometer.engines.exact.integrate import Panels, Solution
 from epsilometer.engines.exact.nuisance import NuisanceGrid
-from epsilometer.engines.exact.panels import PanelDensity, panel_nodes, split_panels, unresolved
 from epsilometer.engines.exact.surface import Surface
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors import trees
+from epsilometer.posteriors.panels import PanelDensity, panel_nodes, split_panels, unresolved
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
 from epsilometer.posteriors.updating import prior_share

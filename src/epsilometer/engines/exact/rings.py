@@ -10,8 +10,8 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.engines.exact.mass_tables import Masses
-from epsilometer.engines.exact.panels import lagrange
 from epsilometer.engines.exact.planar import log_areas
+from epsilometer.posteriors.panels import lagrange
 
 # Nats below the mass of the whole region down to which a core matters to the mass of the ring:
 # below that, even ignoring it would cause an error of no more than 1e-6.

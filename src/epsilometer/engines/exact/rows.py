@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer._arrays import BoolArray, Columns, FloatArray, IndexArray
-from epsilometer.engines.exact.panels import rule
 from epsilometer.model.priors import StrengthPrior
+from epsilometer.posteriors.panels import rule
 
 Places = tuple[IndexArray, IndexArray]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.nuisance import LEAST_LOG_NUISANCE, Arrays, NuisanceGrid
-from epsilometer.engines.exact.panels import PanelDensity, invert
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD
 from epsilometer.model.priors import Prior
+from epsilometer.posteriors import panels
+from epsilometer.posteriors.panels import PanelDensity, invert
 
 if TYPE_CHECKING:
     from epsilometer.engines.exact.posterior import GridPosterior

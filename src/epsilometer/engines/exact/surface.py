@@ -15,7 +15,6 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IndexArray
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.flux import log_flux, thread_pool
 from epsilometer.engines.exact.kernels import Guess, Kernel
 from epsilometer.engines.exact.mass_tables import FluxMasses, Masses, delta_nodes
@@ -28,6 +27,7 @@ from epsilometer.errors import ContradictionError
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import Likelihood
+from epsilometer.posteriors import panels
 
 Used = TypeVar("Used")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.engines.exact import panels
 from epsilometer.engines.exact.nuisance import (
     CELLS_AT_ONCE,
     FARTHEST_PRIOR,
@@ -21,11 +20,12 @@ from epsilometer.engines.exact.nuisance import (
     gauss_of_masses,
     shape_preserving,
 )
-from epsilometer.engines.exact.panels import PanelDensity
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import KupperHaseman
+from epsilometer.posteriors import panels
+from epsilometer.posteriors.panels import PanelDensity
 
 if TYPE_CHECKING:
     from epsilometer.engines.exact.posterior import GridPosterior

@@ -174,11 +174,11 @@ def in_ring(ring: Ring, alpha: float, beta: float) -> bool:
 @compiled
 def ring_mask(ring: Ring, alpha: FloatArray, beta: FloatArray) -> BoolArray:
     """Which points of two tables are in the ring."""
-    found = np.empty(alpha.shape, dtype=np.bool_)
+    mask = np.empty(alpha.shape, dtype=np.bool_)
     for i in range(alpha.shape[0]):
         for j in range(alpha.shape[1]):
-            found[i, j] = in_ring(ring, alpha[i, j], beta[i, j])
-    return found
+            mask[i, j] = in_ring(ring, alpha[i, j], beta[i, j])
+    return mask
 
 
 @compiled
