@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,6 +12,25 @@ from epsilometer import _terminal
 
 NARROWEST_LABEL = 12
 """Columns that the labels of a table keep on a narrow terminal."""
+
+
+_ARGUMENT = re.compile(r"`([a-z_]+)=([^`]*)`")
+
+
+def in_shell_words(message: str) -> str:
+    """A message of the library with its Python arguments as options of the shell.
+
+    Examples
+    --------
+    >>> in_shell_words('continue with `accept_changed_code=True`, or use `statistic="loss"`')
+    'continue with --accept-changed-code, or use --statistic loss'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match[1].replace("_", "-"), match[2].strip("\"'")
+        return f"--{name}" if value in ("", "True") else f"--{name} {value}"
+
+    return _ARGUMENT.sub(option, message)
 
 
 def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
@@ -79,8 +99,8 @@ def _row_lines(row: tuple[str, ...], widths: Sequence[int], gap: str) -> list[st
     label = [row[0]]
     if len(row[0]) > widths[0]:
         # Wrapped lines are indented, below the indent that a label has already.
-        own = " " * (len(row[0]) - len(row[0].lstrip()))
-        label = textwrap.wrap(row[0], widths[0], subsequent_indent=f"{own}  ") or [""]
+        indent = " " * (len(row[0]) - len(row[0].lstrip()))
+        label = textwrap.wrap(row[0], widths[0], subsequent_indent=f"{indent}  ") or [""]
     numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
     return [*label[:-1], gap.join([label[-1].ljust(widths[0]), *numbers]).rstrip()]
 

@@ -78,7 +78,7 @@ def test_where_epsilon_is_extrapolated_a_feasible_number_of_models_is_named() ->
     # A family cannot be avoided where ten times as many would not be enough.
     assert bare().posterior.delta_at_rate(1 / 400) > bare().model.delta
     said = bare().next_step
-    assert "rely on the proven bound, or justify the family of curves with --family" in said
+    assert "rely on the proven bound, or fix the family of curves, if you can justify one" in said
     assert "instead of" not in said
 
 

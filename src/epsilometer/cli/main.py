@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from epsilometer import _files
-from epsilometer._text import paragraphs
+from epsilometer._text import in_shell_words, paragraphs
 from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
@@ -163,7 +163,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         message = _interruption(arguments)
     if message:
         annotated = code != INTERRUPTED and _value_of("--annotate", arguments) == "github"
-        message = results.in_shell_words(" ".join(message.split()))
+        message = in_shell_words(" ".join(message.split()))
         _print_failure(message, details, annotated=annotated)
     training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
     interrupted = code == INTERRUPTED and threading.active_count() > 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 import warnings
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files
+from epsilometer._text import in_shell_words
 
 if TYPE_CHECKING:
     from epsilometer.inputs.source import LossOptions, Source
@@ -44,25 +44,6 @@ def warn_all(sentences: Iterable[str]) -> None:
         if text not in _warned:
             _warned.add(text)
             warn(f"warning: {text}")
-
-
-_ARGUMENT = re.compile(r"`([a-z_]+)=([^`]*)`")
-
-
-def in_shell_words(message: str) -> str:
-    """A message of the library with its Python arguments as options of the shell.
-
-    Examples
-    --------
-    >>> in_shell_words('continue with `accept_changed_code=True`, or use `statistic="loss"`')
-    'continue with --accept-changed-code, or use --statistic loss'
-    """
-
-    def option(match: re.Match[str]) -> str:
-        name, value = match[1].replace("_", "-"), match[2].strip("\"'")
-        return f"--{name}" if value in ("", "True") else f"--{name} {value}"
-
-    return _ARGUMENT.sub(option, message)
 
 
 @contextmanager

@@ -26,9 +26,9 @@ FIX = (
 )
 REFUTED = (
     "Do not quote the estimate, which the same data refute: quote the proven bound, and estimate again "
-    "with another --model or --likelihood."
+    "with another model."
 )
-STATE_A_CLAIM = "State the epsilon you claim with --claim to get a verdict"
+STATE_A_CLAIM = "State the epsilon you claim with `claim=` to get a verdict"
 REPORT_PASS = (
     "Report this as a judgement, not as a proof of privacy, and name the attacks that were tried: "
     "stronger ones may show more."
@@ -42,7 +42,7 @@ SEPARATE_MODELS = (
     "share models only support what is proven."
 )
 OTHER_MODEL = (
-    "Estimate from scores or losses instead of counts, or compare other likelihoods with --check-model: "
+    "Estimate from scores or losses instead of counts, or compare other likelihoods: "
     "this model does not fit the counts."
 )
 OTHER_FAMILIES = (
@@ -54,8 +54,8 @@ STRONGER_ATTACKS = (
     "this."
 )
 SAMPLER = (
-    "Run the sampler for longer before you quote this: raise --num-iterations or --num-chains, or use "
-    "--engine exact."
+    "Run the sampler for longer before you quote this: raise `num_iterations=` or `num_chains=`, or "
+    "use the exact engine."
 )
 ENGINE = (
     "Do not quote this: the engine did not reach its accuracy; estimate again with fewer bases, with a "
@@ -137,7 +137,7 @@ def _where_extrapolated(result: CurveResult, lead: str) -> str:
             return f"{lead}{_more(result, factor)}: with fewer, {at} is extrapolated."
     only = "rely on the proven bound, or " if result.proof is not None else ""
     advice = (
-        f"{only}justify the family of curves with --family: {at} depends on it, and even "
+        f"{only}fix the family of curves, if you can justify one: {at} depends on it, and even "
         f"{FEASIBLE[-1]} times as many {units.scored} per {units.base} would not show enough."
     )
     return f"{lead}{advice}" if lead != SETTLE else f"{advice[0].upper()}{advice[1:]}"

@@ -6,7 +6,7 @@ import math
 import textwrap
 
 from epsilometer import _files, _terminal
-from epsilometer._text import counted, percent, table_lines, wrapped
+from epsilometer._text import counted, in_shell_words, percent, table_lines, wrapped
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
@@ -96,7 +96,7 @@ def _short_verdict(result: Result) -> list[str]:
 
 def _warning_lines(result: Result, room: int | None = None, *, whole: bool = False) -> list[str]:
     """The warnings, as many as there is room for, each in two lines unless ``whole``."""
-    texts = [_files.printable(text) for text in result.warnings]
+    texts = [in_shell_words(_files.printable(text)) for text in result.warnings]
     if not texts:
         return []
     shown = [wrapped(text, first="- ", rest="  ") if whole else _cut(text) for text in texts]
@@ -124,7 +124,7 @@ def _cut(text: str) -> list[str]:
 
 
 def _next_lines(result: Result) -> list[str]:
-    return ["", *wrapped(f"Next: {_files.printable(result.next_step)}", rest="  ")]
+    return ["", *wrapped(f"Next: {in_shell_words(_files.printable(result.next_step))}", rest="  ")]
 
 
 def _small_table(result: Result) -> list[str]:
