@@ -70,5 +70,5 @@ def packages_of(extra: str) -> list[str]:
         listed = requires("epsilometer") or []
     except PackageNotFoundError:  # imported from a source folder
         return []
-    found = (_REQUIREMENT.fullmatch(line) for line in listed)
-    return [each["package"] for each in found if each and each["extra"] == extra]
+    matches = (_REQUIREMENT.fullmatch(line) for line in listed)
+    return [match["package"] for match in matches if match and match["extra"] == extra]

@@ -246,19 +246,19 @@ def ending(path: Path, *known: str, bare: str = "") -> str:
 
     ``bare`` is the ending that a name without one stands for, if any.
     """
-    found = path.suffix.lower() or bare
-    if found not in known:
+    suffix = path.suffix.lower() or bare
+    if suffix not in known:
         listed = ", ".join(known[:-1]) + f" or {known[-1]}" if len(known) > 1 else known[0]
         raise InputError(f"{shown(path.name)}: expected a file name that ends in {listed}.")
-    return found
+    return suffix
 
 
 def written_labels(labels: Iterable[str], column: str) -> None:
     """Refuse labels that would not be the same when they are read back."""
-    for each in labels:
-        if label(each, column, "to write a file") != each:
+    for text in labels:
+        if label(text, column, "to write a file") != text:
             raise InputError(
-                f"to write a file: expected {column} without blanks around it, got {shown(each)}."
+                f"to write a file: expected {column} without blanks around it, got {shown(text)}."
             )
 
 

@@ -46,7 +46,7 @@ def read_arrays(
                 if set(group) <= set(archive.files):
                     wanted = (*group, *(name for name in optional if name in archive.files))
                     return {name: np.asarray(archive[name]) for name in wanted}
-            found = ", ".join(archive.files) or "none"
+            names = ", ".join(archive.files) or "none"
     except FileNotFoundError:
         raise InputError(f"{path}: expected a file, got no such file.") from None
     except DAMAGE as error:
@@ -57,4 +57,4 @@ def read_arrays(
         raise InputError(f"{path}: cannot be read as npz without pickle ({error}).") from None
     expected = ", or ".join(" and ".join(group) for group in groups)
     also = f" (and optionally {', '.join(optional)})" if optional else ""
-    raise InputError(f"{path}: expected arrays named {expected}{also}, got {found}.")
+    raise InputError(f"{path}: expected arrays named {expected}{also}, got {names}.")

@@ -434,7 +434,7 @@ def compare(
     source = source_of(data)
     known, chosen = answering.prepared(source, model, delta)
     same = source.known is not None and source.known.posterior.model == chosen
-    found = comparing.compare(
+    comparison = comparing.compare(
         known,
         chosen,
         significance=significance,
@@ -444,7 +444,7 @@ def compare(
         on_message=on_message,
     )
     tell(known.flaws)
-    return found
+    return comparison
 
 
 def plan(

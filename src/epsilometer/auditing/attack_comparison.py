@@ -77,15 +77,15 @@ class Attacked:
     def model_attacks(self) -> dict[str, tuple[AttackResult, Scores]]:
         """Attacks on many models by name: every rule on every statistic, with its scores."""
         assert isinstance(self.losses, Losses)
-        found = {}
+        attacks = {}
         for statistic in STATISTICS.values():
             if self.losses.loss.min() < statistic.least_loss:
                 continue  # no cross-entropy, so no log odds
             scores = self.design.scores(self.losses, statistic, skip=True)
             for name, rule in ATTACKS.items():
                 attacked = self.design.attack(self.losses, rule, statistic=statistic)
-                found[f"{name}, {statistic.name}"] = (attacked, scores)
-        return found
+                attacks[f"{name}, {statistic.name}"] = (attacked, scores)
+        return attacks
 
 
 def replace_judging(design: Pool, *, first_stage: int | None, points: int | None) -> Pool:
@@ -106,8 +106,8 @@ def read_attacked(
 ) -> Attacked:
     """Losses of a store, of the store of a configuration, or of a file."""
     if path.suffix.lower() != ".toml":
-        found, design = read_losses(path, variant)
-        return _checked(Attacked(label=path.name, losses=found, design=design))
+        file_losses, design = read_losses(path, variant)
+        return _checked(Attacked(label=path.name, losses=file_losses, design=design))
     settings = read_audit(path, on_message=say)
     if not settings.store.is_file():
         raise InputError(

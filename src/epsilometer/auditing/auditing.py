@@ -98,9 +98,13 @@ def of_objects(algorithm: Any, population: Any, wanted: Wanted, store: Any) -> A
 
 def executed(config: AuditConfig, execution: Execution, **given: Any) -> AuditConfig:
     """The configuration with its execution, where nothing else was given."""
-    own = config.execution
+    configured = config.execution
     chosen = {name: value for name, value in given.items() if value is not None}
     if isinstance(chosen.get("executor"), str):
         check_name(chosen["executor"])
-    how = {"executor": own.executor, "workers": own.workers, "retries": own.retries}
+    how = {
+        "executor": configured.executor,
+        "workers": configured.workers,
+        "retries": configured.retries,
+    }
     return replace(config, execution=replace(execution, **(how | chosen)))

@@ -21,7 +21,7 @@ PILOT = "pilot"
 def is_challenge(value: object) -> bool:
     """Whether a value of the file can be meant: text, or whole numbers."""
     if isinstance(value, list):
-        return bool(value) and all(type(each) is int and abs(each) < 2**62 for each in value)
+        return bool(value) and all(type(index) is int and abs(index) < 2**62 for index in value)
     return isinstance(value, str) and value != ""
 
 

@@ -283,7 +283,7 @@ def _curve_model(table: EstimateTable, design: Design, algorithm: Any) -> CurveM
         return None
     strength: Any = table.strength
     chosen = {"family", "mixing"} & table.model_fields_set
-    found = profile_of(
+    model = profile_of(
         table.delta,
         family=table.family,
         mixing=table.mixing,
@@ -291,35 +291,39 @@ def _curve_model(table: EstimateTable, design: Design, algorithm: Any) -> CurveM
         epsilon_prior_scale=table.epsilon_prior_scale,
     )
     if chosen or not isinstance(design, OneRun) or not design.in_gradients:
-        return found
+        return model
     # The algorithm defines the kind of gradient canaries.
     known: CurveModel = algorithm.canary_model(table.delta)
     return replace(
         known,
-        epsilon=known.epsilon if table.epsilon_prior_scale is None else found.epsilon,
-        strength=found.strength if "strength" in table.model_fields_set else known.strength,
+        epsilon=known.epsilon if table.epsilon_prior_scale is None else model.epsilon,
+        strength=model.strength if "strength" in table.model_fields_set else known.strength,
     )
 
 
 def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     place = "[algorithm] object"
-    found = loading.load_object(SHIPPED.get(table.object, table.object), folder=folder, place=place)
-    if not hasattr(found, "train") or isinstance(found, type):
-        if not callable(found):
-            raise InputError(f"{place}: expected an algorithm or what makes one, got {found!r}.")
+    algorithm = loading.load_object(
+        SHIPPED.get(table.object, table.object), folder=folder, place=place
+    )
+    if not hasattr(algorithm, "train") or isinstance(algorithm, type):
+        if not callable(algorithm):
+            raise InputError(
+                f"{place}: expected an algorithm or what makes one, got {algorithm!r}."
+            )
         failure = f"{place}: cannot be made with {', '.join(table.options) or 'no options'}"
-        found = loading.run_user_code(failure, found, **table.options)
+        algorithm = loading.run_user_code(failure, algorithm, **table.options)
     elif table.options:
         raise InputError(
             f"[algorithm] options: {table.object} is made already; options are for a class or a "
             "function that makes one."
         )
-    algorithms.check(found, name=place)
+    algorithms.check(algorithm, name=place)
     noise = table.output_perturbation
     if noise is None:
-        return found
+        return algorithm
     from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
 
     if isinstance(noise, list):
-        return NoiseLevels(algorithm=found, scales=tuple(noise))
-    return OutputPerturbation(algorithm=found, scale=noise)
+        return NoiseLevels(algorithm=algorithm, scales=tuple(noise))
+    return OutputPerturbation(algorithm=algorithm, scale=noise)

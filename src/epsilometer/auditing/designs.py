@@ -86,13 +86,13 @@ def design_of(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Pat
         raise InputError(
             "[audit] challenge cannot be combined with one-run; canaries have canary_kind."
         )
-    own = KEYS[table.design]
+    own_keys = KEYS[table.design]
     for name, keys in KEYS.items():
         for key in keys:
-            if key in given and key not in own:
+            if key in given and key not in own_keys:
                 raise InputError(
                     f"[audit] {key} is for design {name} and cannot be combined with {table.design}, "
-                    f"which has {', '.join(own)}."
+                    f"which has {', '.join(own_keys)}."
                 )
     if "first_stage" in given and table.design != POOL and table.challenge != PILOT:
         raise InputError('[audit] first_stage is for design pool and for challenge = "pilot".')

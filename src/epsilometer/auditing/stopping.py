@@ -79,10 +79,10 @@ class UntilWidth:
         answers: Callable[[], Sequence[Answer]],
     ) -> InterimAnalysis:
         answered = answers()
-        ends = [each.credible_interval("epsilon", self.level) for each in answered]
+        ends = [answer.credible_interval("epsilon", self.level) for answer in answered]
         width = max(high - low for low, high in ends)
         # An interval that did not reach its accuracy is no reason to stop.
-        reached = width <= self.wanted and all(each.accurate for each in answered)
+        reached = width <= self.wanted and all(answer.accurate for answer in answered)
         return InterimAnalysis(bases, width, reached)
 
     def progress(self, now: InterimAnalysis) -> str:
@@ -106,7 +106,7 @@ class UntilWidth:
         return {
             "wanted_width": self.wanted,
             "level": self.level,
-            "looks": [{"bases": each.bases, "width": each.value} for each in analyses],
+            "looks": [{"bases": analysis.bases, "width": analysis.value} for analysis in analyses],
         }
 
 
@@ -160,7 +160,9 @@ class UntilProven:
         return {
             "claim": self.claim,
             "error": self.error,
-            "looks": [{"bases": each.bases, "e_value": each.value} for each in analyses],
+            "looks": [
+                {"bases": analysis.bases, "e_value": analysis.value} for analysis in analyses
+            ],
         }
 
 

@@ -130,7 +130,7 @@ def _bases(side: Any) -> list[Any]:
     """One array per base."""
     values = side.to_numpy() if hasattr(side, "to_numpy") else side
     try:
-        several = np.ndim(values) == 2 or any(np.ndim(each) for each in values)
+        several = np.ndim(values) == 2 or any(np.ndim(base) for base in values)
     except (TypeError, ValueError):  # a number; bases with different numbers of models
         several = isinstance(values, Iterable)
     return list(values) if several else [values]

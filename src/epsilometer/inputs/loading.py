@@ -51,15 +51,15 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     if home not in sys.path:
         sys.path.insert(0, home)  # stays: worker processes inherit it
     failure = f"{place}: cannot import {module_name} with {folder} on the path"
-    found = run_user_code(failure, import_module, module_name)
+    target = run_user_code(failure, import_module, module_name)
     _send_code_from(folder)
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            near = difflib.get_close_matches(part, _public(found), 1)
+        if not hasattr(target, part):
+            near = difflib.get_close_matches(part, _public(target), 1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise InputError(f"{place}: {module_name} has no {attribute}{hint}")
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def _public(holder: object) -> list[str]:

@@ -106,8 +106,8 @@ class Recorded:
     @property
     def level(self) -> float | None:
         """Probability of the credible intervals."""
-        found: float | None = self.known.get("epsilon", {}).get("level")
-        return found
+        level: float | None = self.known.get("epsilon", {}).get("level")
+        return level
 
     @property
     def losses(self) -> Path | None:
@@ -164,15 +164,15 @@ class Recorded:
             return None
         from epsilometer.attacks.result import ErrorCurves
 
-        found = ErrorCurves.read(path)
+        curves = ErrorCurves.read(path)
         same = (
-            found.names == counts.names
-            and found.trials_h0.tolist() == counts.trials_h0.tolist()
-            and found.trials_h1.tolist() == counts.trials_h1.tolist()
+            curves.names == counts.names
+            and curves.trials_h0.tolist() == counts.trials_h0.tolist()
+            and curves.trials_h1.tolist() == counts.trials_h1.tolist()
         )
         if not same:
             raise InputError(f"{path}: is of other challenge bases than {POSTERIOR}.")
-        return found
+        return curves
 
 
 def is_result(path: Path) -> bool:
@@ -196,22 +196,22 @@ def open_result(path: Path) -> Recorded:
             f"{path}: expected a folder with {POSTERIOR}, as `estimate --output` and `audit --output` "
             "write it."
         )
-    found = Recorded(path=path, posterior=_load(path / POSTERIOR))
+    recorded = Recorded(path=path, posterior=_load(path / POSTERIOR))
     known = read_summary(path)
     if known:
-        own = found.posterior.median("epsilon")
-        if abs(known["epsilon"]["median"] - own) > SAME * max(1.0, own):
+        median = recorded.posterior.median("epsilon")
+        if abs(known["epsilon"]["median"] - median) > SAME * max(1.0, median):
             raise InputError(
                 f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
-                f"{known['epsilon']['median']:g} against {own:g}); write the result again, or give the "
-                f"file {POSTERIOR} itself."
+                f"{known['epsilon']['median']:g} against {median:g}); write the result again, or give "
+                f"the file {POSTERIOR} itself."
             )
-    return replace(found, known=known)
+    return replace(recorded, known=known)
 
 
 def refuse_several(folder: Path) -> None:
     """Refuse the folder of an audit of several variants, which has a folder for each."""
-    variants = sorted(found.parent.name for found in folder.glob(f"*/{POSTERIOR}"))
+    variants = sorted(file.parent.name for file in folder.glob(f"*/{POSTERIOR}"))
     if variants:
         shown = ", ".join(_files.printable(name) for name in variants[:MOST_NAMED])
         raise InputError(f"{folder}: expected one result, got several: choose one of {shown}.")
@@ -225,12 +225,12 @@ def read_summary(folder: Path) -> dict[str, Any]:
     from pydantic import ValidationError
 
     try:
-        found = _model().model_validate_json(_files.load(path))
+        summary = _model().model_validate_json(_files.load(path))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise InputError(f"{path}: {place}: {first['msg']}.") from None
-    known: dict[str, Any] = found.model_dump(exclude_none=True)
+    known: dict[str, Any] = summary.model_dump(exclude_none=True)
     return known
 
 

@@ -293,14 +293,14 @@ def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> Attack
     from epsilometer.attacks.statistics import STATISTICS
     from epsilometer.inputs.loading import statistic_of
 
-    own = known["statistic"]
-    if options.statistic is None and own not in STATISTICS:
+    recorded = known["statistic"]
+    if options.statistic is None and recorded not in STATISTICS:
         # Code that a file names is not run unless the user names it too.
         raise InputError(
-            f"{label}: its losses were scored by {_files.shown(own)}, a custom function: "
+            f"{label}: its losses were scored by {_files.shown(recorded)}, a custom function: "
             "give it as `statistic=` to run it."
         )
-    statistic = statistic_of(options.statistic or own, folder=Path(), place="`statistic=`")
+    statistic = statistic_of(options.statistic or recorded, folder=Path(), place="`statistic=`")
     method = known.get("attack", LikelihoodRatio().name)
     return AttackedBy(
         statistic=statistic,
