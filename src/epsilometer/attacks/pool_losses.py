@@ -215,11 +215,6 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
             labels=labels,
         )
 
-    def log_odds(self) -> FloatArray:
-        """log(p / (1 - p)) of cross-entropy losses -log p: (models, points, queries)."""
-        self.require_cross_entropy()
-        return log_odds_of(self.loss)
-
     def require_cross_entropy(self) -> None:
         """Refuse losses below 0, which cannot be -log p."""
         low = self.loss.min()

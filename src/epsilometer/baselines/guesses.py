@@ -46,7 +46,7 @@ class OneRunBound(LowerEndOnly):
     >>> counts = AttackCounts(
     ...     false_positives=[10], trials_h0=500, false_negatives=[410], trials_h1=500
     ... )
-    >>> round(float(OneRun().lower(counts, 1e-5)[0]), 4)
+    >>> round(float(OneRunBound().lower(counts, 1e-5)[0]), 4)
     1.6261
     """
 
@@ -68,7 +68,7 @@ class OneRunFdpBound(LowerEndOnly):
     Parameters
     ----------
     all_trials
-        As for `OneRun`.
+        As for `OneRunBound`.
     family
         Family of trade-off curves; `ApproximateDP()` holds for every algorithm.
 
@@ -77,7 +77,7 @@ class OneRunFdpBound(LowerEndOnly):
     >>> counts = AttackCounts(
     ...     false_positives=[10], trials_h0=500, false_negatives=[410], trials_h1=500
     ... )
-    >>> round(float(OneRunFdp().lower(counts, 1e-5)[0]), 4)
+    >>> round(float(OneRunFdpBound().lower(counts, 1e-5)[0]), 4)
     1.6143
     """
 

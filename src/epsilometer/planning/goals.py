@@ -76,6 +76,24 @@ def claim_of(goals: Sequence[Goal]) -> DecidedClaim | None:
     return next((goal for goal in goals if isinstance(goal, DecidedClaim)), None)
 
 
+class WithGoals:
+    """A plan of any design."""
+
+    goals: tuple[Goal, ...]
+    level: float
+    """Probability of the credible interval."""
+
+    @property
+    def width_goal(self) -> IntervalWidth | None:
+        """The required width, if any."""
+        return width_of(self.goals)
+
+    @property
+    def claim_goal(self) -> DecidedClaim | None:
+        """The claim to decide, if any."""
+        return claim_of(self.goals)
+
+
 def check_goals(goals: Sequence[Goal]) -> None:
     """Refuse missing, unknown and repeated goals."""
     kinds = [type(goal) for goal in goals]

@@ -20,12 +20,10 @@ from epsilometer.model.strengths import FixedStrength
 from epsilometer.planning.canary_simulation import AssumedCurve, Canaries, CanaryAnswer
 from epsilometer.planning.goals import (
     Answer,
-    DecidedClaim,
     Goal,
     IntervalWidth,
+    WithGoals,
     check_goals,
-    claim_of,
-    width_of,
     worst_margin,
 )
 from epsilometer.planning.plan import simulations_done, sizes_between
@@ -156,7 +154,7 @@ class ProofSize:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OneRunPlan(Plotted, view="plans.ONE_RUN"):
+class OneRunPlan(WithGoals, Plotted, view="plans.ONE_RUN"):
     """A recommendation, the sizes it was chosen from, and the expected proof.
 
     Attributes
@@ -191,16 +189,6 @@ class OneRunPlan(Plotted, view="plans.ONE_RUN"):
     designs: tuple[PlannedCanaries, ...] = ()
     proofs: tuple[ProofSize, ...] = ()
     known_strength_width: float | None = None
-
-    @property
-    def width_goal(self) -> IntervalWidth | None:
-        """The required width, if any."""
-        return width_of(self.goals)
-
-    @property
-    def claim_goal(self) -> DecidedClaim | None:
-        """The claim to decide, if any."""
-        return claim_of(self.goals)
 
     @property
     def nothing_needed(self) -> bool:
@@ -262,6 +250,7 @@ def plan_one_run(
 
     Examples
     --------
+    >>> from epsilometer.planning.goals import DecidedClaim
     >>> model = CurveModel(delta=1e-5, strength=FixedStrength())
     >>> few = OneRunCanaries(most=1000)
     >>> plan = plan_one_run(

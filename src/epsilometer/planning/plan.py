@@ -21,12 +21,10 @@ from epsilometer.planning.goals import (
     Answer,
     Cost,
     CrossFedModels,
-    DecidedClaim,
     Goal,
-    IntervalWidth,
+    WithGoals,
     check_goals,
     claim_of,
-    width_of,
     worst_margin,
 )
 from epsilometer.planning.scenarios import (
@@ -109,7 +107,7 @@ class PlannedDesign:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AuditPlan(Plotted, view="plans.AUDIT"):
+class AuditPlan(WithGoals, Plotted, view="plans.AUDIT"):
     """A recommendation, the designs it was chosen from, and the limits that challenges cannot pass.
 
     Attributes
@@ -147,16 +145,6 @@ class AuditPlan(Plotted, view="plans.AUDIT"):
     stronger: StrongerAttack | None = None
     quick: bool = False
     complete: bool = True
-
-    @property
-    def width_goal(self) -> IntervalWidth | None:
-        """The required width, if any."""
-        return width_of(self.goals)
-
-    @property
-    def claim_goal(self) -> DecidedClaim | None:
-        """The claim to decide, if any."""
-        return claim_of(self.goals)
 
     @property
     def nothing_needed(self) -> bool:
@@ -224,6 +212,7 @@ def plan_audit(
 
     Examples
     --------
+    >>> from epsilometer.planning.goals import IntervalWidth
     >>> plan = plan_audit(
     ...     CountModel(delta=0.01),
     ...     AssumedScenario(epsilon=1.0, strength=0.5),

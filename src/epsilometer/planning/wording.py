@@ -7,24 +7,8 @@ from dataclasses import asdict, astuple, fields
 from typing import Any, Protocol
 
 from epsilometer._files import csv_text
-from epsilometer.planning.goals import DecidedClaim, IntervalWidth
+from epsilometer.planning.goals import WithGoals
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
-
-
-class HasGoals(Protocol):
-    """A plan of any design."""
-
-    @property
-    def width_goal(self) -> IntervalWidth | None:
-        """The required width, if any."""
-
-    @property
-    def claim_goal(self) -> DecidedClaim | None:
-        """The claim to decide, if any."""
-
-    @property
-    def level(self) -> float:
-        """Probability of the credible interval."""
 
 
 class SimulatedShare(Protocol):
@@ -200,7 +184,7 @@ def designs_csv(designs: Sequence[PlannedDesign]) -> str:
     return csv_text([field.name for field in fields(PlannedDesign)], rows)
 
 
-def goal_words(plan: HasGoals) -> str:
+def goal_words(plan: WithGoals) -> str:
     """The goals in words."""
     parts = []
     if plan.width_goal is not None:
