@@ -278,8 +278,8 @@ def _described_items(items: Mapping[str, Any], where: str, depth: int) -> dict[s
 
 
 def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
-    if (found := _described_array(value)) is not None:
-        return found
+    if (description := _described_array(value)) is not None:
+        return description
     given = getattr(value, "fingerprint", None)
     if isinstance(given, str):
         return {"class": _name(type(value)), "fingerprint": given}

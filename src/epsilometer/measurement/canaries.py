@@ -196,8 +196,8 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         if self.kind != RandomRecords.name:
             return
         points = self.points
-        there = {each.tobytes() for each in np.asarray(dataset.features, points.features.dtype)}
-        out = [each.tobytes() in there for each in points.features[~self.coins]]
+        there = {row.tobytes() for row in np.asarray(dataset.features, points.features.dtype)}
+        out = [row.tobytes() in there for row in points.features[~self.coins]]
         # A few duplicates can occur naturally.
         if sum(out) > len(out) / 2:
             raise InputError(
@@ -250,19 +250,19 @@ class Canaries(Displayed, view="inputs.CANARIES"):
     def losses(self, loss_of: Callable[[Point], float] | ArrayLike) -> FloatArray:
         """The loss of every canary, in order; NaN is refused."""
         if callable(loss_of):
-            found = np.array([_loss(loss_of, point) for point in points_of(self.points)])
+            losses = np.array([_loss(loss_of, point) for point in points_of(self.points)])
         else:
-            found = _numbers(loss_of)
-        if found.shape != self.coins.shape:
+            losses = _numbers(loss_of)
+        if losses.shape != self.coins.shape:
             hint = "do the canaries come from another file?"
-            if found.ndim != 1:
+            if losses.ndim != 1:
                 hint = "give one loss per canary, not their mean and not one per class."
             raise InputError(
                 f"expected {len(self)} losses, one per canary in their order, got shape "
-                f"{found.shape}: {hint}"
+                f"{losses.shape}: {hint}"
             )
-        check_losses(found)
-        return found
+        check_losses(losses)
+        return losses
 
     # --- files --------------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
                     f"{path}: its records are not in this population; is it the right one?"
                 )
         try:
-            found = cls(
+            canaries = cls(
                 kind=str(kept["kind"]),
                 coins=coins.astype(bool),
                 records=None if records is None else records.astype(np.int64),
@@ -345,20 +345,20 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             )
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        if found.fingerprint != str(kept["sha256"]):
+        if canaries.fingerprint != str(kept["sha256"]):
             raise InputError(
                 f"{path}: coins or points differ from those that were saved; is this another "
                 "population, or was the file changed?"
             )
-        return found
+        return canaries
 
 
 def _check_compatible(dataset: Dataset, canaries: Dataset) -> None:
     """Raise :class:`InputError` unless canaries have the shape and labels of the dataset's records."""
-    own, theirs = dataset.features.shape[1:], canaries.features.shape[1:]
-    if own != theirs:
+    record_shape, theirs = dataset.features.shape[1:], canaries.features.shape[1:]
+    if record_shape != theirs:
         raise InputError(
-            f"expected canaries with the shape of the records, {own}, got shape {theirs}."
+            f"expected canaries with the shape of the records, {record_shape}, got shape {theirs}."
         )
     if (dataset.labels is None) != (canaries.labels is None):
         with_labels, without = "records", "canaries"
@@ -396,7 +396,7 @@ def _well_formed(kept: dict[str, Array]) -> bool:
     known = form.shape == () and form.dtype.kind in "iu" and form == FORMAT
     flips = coins.ndim == 1 and coins.dtype == np.uint8 and len(coins) > 0 and coins.max() <= 1
     points = [kept[name] for name in ("records", "features", "labels") if name in kept]
-    sized = all(each.ndim > 0 and len(each) == len(coins) for each in points) if flips else False
+    sized = all(array.ndim > 0 and len(array) == len(coins) for array in points) if flips else False
     return bool(words and known and sized and ("records" in kept) != ("features" in kept))
 
 

@@ -74,8 +74,8 @@ def duplicates_within(population: Population, records: ArrayLike) -> Groups:
     Examples
     --------
     >>> population = Population(features=[[1.0], [2.0], [1.0], [1.0]], labels=[0, 0, 0, 1])
-    >>> found = duplicates_within(population, [0, 1, 2, 3])
-    >>> [each.tolist() for each in found.equal], [each.tolist() for each in found.relabelled]
+    >>> equal, relabelled = duplicates_within(population, [0, 1, 2, 3])
+    >>> [group.tolist() for group in equal], [group.tolist() for group in relabelled]
     ([[0, 2]], [[0, 2, 3]])
     """
     among = np.unique(np.asarray(records, dtype=np.int64))
@@ -83,7 +83,7 @@ def duplicates_within(population: Population, records: ArrayLike) -> Groups:
         population.row_hashes[among], return_inverse=True, return_counts=True
     )
     order = np.argsort(group, kind="stable")
-    found = Groups([], [])
+    duplicates = Groups([], [])
     for number, end in enumerate(np.cumsum(counts)):
         left = among[order[end - counts[number] : end]]
         while len(left) > 1:  # once, unless hashes collide
@@ -91,15 +91,15 @@ def duplicates_within(population: Population, records: ArrayLike) -> Groups:
             copies = np.sort(np.concatenate([left[:1], equal, relabelled]))
             left = np.setdiff1d(left, copies)
             if len(relabelled):
-                found.relabelled.append(copies)
+                duplicates.relabelled.append(copies)
             labels = (
                 np.zeros(len(copies)) if population.labels is None else population.labels[copies]
             )
             same = [copies[labels == label] for label in np.unique(labels)]
-            found.equal.extend(each for each in same if len(each) > 1)
-    for groups in found:
-        groups.sort(key=lambda each: int(each[0]))
-    return found
+            duplicates.equal.extend(members for members in same if len(members) > 1)
+    for groups in duplicates:
+        groups.sort(key=lambda members: int(members[0]))
+    return duplicates
 
 
 def base_warnings(population: Population, names: Sequence[str], bases: Iterable[Base]) -> list[str]:
@@ -111,18 +111,18 @@ def base_warnings(population: Population, names: Sequence[str], bases: Iterable[
             return pool_warnings(population, base.records)
         if not isinstance(base, ChallengeBase):
             continue
-        found = duplicates_of(population, base.challenge, base.records(0))
+        copies = duplicates_of(population, base.challenge, base.records(0))
         made = base.challenge >= population.records
         point = "crafted" if made else f"record {base.challenge}"
-        if len(found.equal):
+        if len(copies.equal):
             equal.append(
-                f"base {name}: its challenge point ({point}) is also in D as {_listed(found.equal)}: "
+                f"base {name}: its challenge point ({point}) is also in D as {_listed(copies.equal)}: "
                 "the attack cannot tell them apart, so this base underestimates the leakage."
             )
-        elif len(found.relabelled):
+        elif len(copies.relabelled):
             relabelled.append(
                 f"base {name}: D has the features of its challenge point ({point}) under another label, "
-                f"as {_listed(found.relabelled)}: a model can hardly learn both, so this base may "
+                f"as {_listed(copies.relabelled)}: a model can hardly learn both, so this base may "
                 "underestimate the leakage."
             )
     return [
@@ -135,16 +135,16 @@ def base_warnings(population: Population, names: Sequence[str], bases: Iterable[
 
 def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
     """Warnings about duplicate records in a pool."""
-    found = duplicates_within(population, pool)
+    duplicates = duplicates_within(population, pool)
     equal = [
         f"pool: {_listed(group)} are equal: a model without one may be trained on the other, so they "
         "underestimate the leakage."
-        for group in found.equal
+        for group in duplicates.equal
     ]
     relabelled = [
         f"pool: {_listed(group)} have the same features under different labels: a model can hardly "
         "learn both, so they may underestimate the leakage."
-        for group in found.relabelled
+        for group in duplicates.relabelled
     ]
     return [
         *_first(equal, "{} more groups in the pool consist of equal records."),

@@ -45,11 +45,11 @@ def message_of(error: BaseException) -> str:
 
 def traceback_of(error: BaseException) -> str:
     """The part of an error's traceback that is in the user's code, safe to print."""
-    found = traceback.TracebackException.from_exception(error, compact=True)
-    found.stack = traceback.StackSummary.from_list(_user_frames(found.stack))
-    if not found.stack and found.__cause__ is None and found.__context__ is None:
+    trace = traceback.TracebackException.from_exception(error, compact=True)
+    trace.stack = traceback.StackSummary.from_list(_user_frames(trace.stack))
+    if not trace.stack and trace.__cause__ is None and trace.__context__ is None:
         return ""
-    text = "".join(found.format()).removeprefix("Traceback (most recent call last):\n")
+    text = "".join(trace.format()).removeprefix("Traceback (most recent call last):\n")
     return truncated(text)
 
 
@@ -200,10 +200,10 @@ class Streaks:
         self._of[hypothesis].add(task, message)
         if self._enough(self._all, known=any(everything), now=any(self._now.values())):
             return Streak(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
-        known, own = self.ever_trained(hypothesis), self._of[hypothesis]
-        if self._enough(own, known=known, now=self._now[hypothesis]):
+        known, streak = self.ever_trained(hypothesis), self._of[hypothesis]
+        if self._enough(streak, known=known, now=self._now[hypothesis]):
             only = f" {SIDES[hypothesis]} the challenge point" if any(everything) else ""
-            return Streak(message=message, tasks=tuple(own.tasks), trained=known, only=only)
+            return Streak(message=message, tasks=tuple(streak.tasks), trained=known, only=only)
         return None
 
     def _enough(self, streak: _OpenStreak, *, known: bool, now: bool) -> bool:

@@ -49,9 +49,9 @@ def outlier_scores(population: Population, *, neighbours: int) -> FloatArray:
             distance = _distances(rows[chosen] * scale, to)
             itself = np.flatnonzero(columns[chosen] >= 0)
             distance[itself, columns[chosen[itself]]] = np.inf
-            own = _nearest(distance[:, label == group], neighbours)
+            own_distance = _nearest(distance[:, label == group], neighbours)
             other = _nearest(distance[:, label != group], neighbours)
-            scores[chosen] = _score(own, other)
+            scores[chosen] = _score(own_distance, other)
     return scores
 
 
@@ -70,11 +70,11 @@ def _references(groups: IntArray, neighbours: int) -> IntArray:
     if len(groups) <= REFERENCES:
         return np.arange(len(groups))
     order = np.random.default_rng(0).permutation(len(groups))
-    found = []
+    samples = []
     for group, size in enumerate(np.bincount(groups)):
         wanted = max(neighbours + 1, round(size * REFERENCES / len(groups)))
-        found.append(order[groups[order] == group][:wanted])
-    return np.sort(np.concatenate(found))
+        samples.append(order[groups[order] == group][:wanted])
+    return np.sort(np.concatenate(samples))
 
 
 def _distances(rows: FloatArray, to: FloatArray) -> FloatArray:
@@ -96,5 +96,5 @@ def _score(own: FloatArray, other: FloatArray) -> FloatArray:
     """own^2 / other; own if there are no other labels."""
     alone = np.isinf(other)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(own > 0, own**2 / np.where(alone, 1.0, other), 0.0)
-    return np.where(alone, own, found)
+        ratio = np.where(own > 0, own**2 / np.where(alone, 1.0, other), 0.0)
+    return np.where(alone, own, ratio)

@@ -87,9 +87,9 @@ class PoolBase:
         rng, size = np.random.default_rng(key), len(self.records)
         if not self.fixed_size:
             return np.asarray(rng.random(size) < self.share)
-        found = np.zeros(size, dtype=bool)
-        found[rng.permutation(size)[: round(self.share * size)]] = True
-        return found
+        members = np.zeros(size, dtype=bool)
+        members[rng.permutation(size)[: round(self.share * size)]] = True
+        return members
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """The records that a model's coins include."""
