@@ -28,18 +28,18 @@ from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores
 from epsilometer.calibration.controls import CONTROLS
+from epsilometer.calibration.curve import WHOLE_CURVE, judge_curves
 from epsilometer.calibration.own_model import ranks
 from epsilometer.calibration.plan import (
     CountsCell,
+    CurveCell,
     Judging,
     ModelCell,
-    ProfileCell,
     ScoresCell,
     StudyPlan,
     describe,
 )
 from epsilometer.calibration.tally import Sums
-from epsilometer.calibration.whole_curve import WHOLE_CURVE, judge_profile
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
@@ -116,7 +116,7 @@ def jobs_of(plan: StudyPlan) -> list[StudyJob]:
         cell = plan.cells[job.cell]
         if isinstance(cell, Judging):
             return -cell.weight
-        if isinstance(cell, ProfileCell):
+        if isinstance(cell, CurveCell):
             return -(10_000 + cell.bases * cell.models)
         slow = isinstance(cell, ModelCell) or job.part == "posterior"
         size = cell.canaries if isinstance(cell, ScoresCell) else cell.bases
@@ -191,7 +191,7 @@ def code_digest() -> str:
     """A short hash of all source code that a study's numbers depend on."""
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
-    for folder in ("baselines", "calibration", "inference", "model", "proofs"):
+    for folder in ("baselines", "calibration", "checks", "engines", "model", "posteriors", "proofs"):
         for path in sorted((package / folder).rglob("*.py"), key=Path.as_posix):
             name = path.relative_to(package).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -215,7 +215,7 @@ def _each(
         for job in jobs:
             yield job, run_job(plan, job)
         return
-    crowded = any(isinstance(cell, ProfileCell | Judging) for cell in plan.cells)
+    crowded = any(isinstance(cell, CurveCell | Judging) for cell in plan.cells)
     with _one_thread_each() if crowded else contextlib.nullcontext(), process_pool(workers) as pool:
         running = {pool.submit(run_job, plan, job): job for job in jobs}
         for future in as_completed(running):
@@ -250,8 +250,8 @@ def run_job(plan: StudyPlan, job: StudyJob) -> dict[str, Any]:
         return cell.judge(plan.significance, job.size, rng)
     if isinstance(cell, ModelCell):
         return {"ranks": ranks(cell, job.size, rng)}
-    if isinstance(cell, ProfileCell):
-        return {WHOLE_CURVE: judge_profile(cell, plan.significance, job.size, rng).as_dict()}
+    if isinstance(cell, CurveCell):
+        return {WHOLE_CURVE: judge_curves(cell, plan.significance, job.size, rng).as_dict()}
     if isinstance(cell, ScoresCell):
         tallies = _scores_job(plan, cell, job.size, rng)
     else:
