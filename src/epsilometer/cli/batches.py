@@ -95,22 +95,25 @@ class Batches:
 
     def model_of(self, options: dict[str, Any]) -> AnyModel:
         """The model of the posterior; options that contradict it are refused."""
-        from epsilometer.model.from_words import in_words, profile_in_words
+        from epsilometer.model.from_words import curve_model_in_words, in_words
 
         assert self.start is not None
         curve = self.start.provenance.engine == CURVE
-        words = profile_in_words if curve else in_words
-        own = words(self.start.model) | {"engine": self.start.provenance.engine, "preset": None}
+        words = curve_model_in_words if curve else in_words
+        settings = words(self.start.model) | {
+            "engine": self.start.provenance.engine,
+            "preset": None,
+        }
         for name, value in options.items():
-            if value is not None and value != own.get(name):
-                known = own.get(name)
+            if value is not None and value != settings.get(name):
+                known = settings.get(name)
                 has = "another setting" if known is None else _shown(known)
                 raise InputError(
                     f"--{name.replace('_', '-')} {_shown(value)} contradicts {self.name}, "
                     f"which has {has}: leave the option out, or estimate from all files again."
                 )
-        found: AnyModel = self.start.model
-        return found
+        model: AnyModel = self.start.model
+        return model
 
     def may_replace(self, folder: Path, data: list[Any]) -> bool:
         """Whether a folder holds the result that was given, or another one from the same data."""
@@ -130,14 +133,14 @@ class Batches:
         """
         if self.start is None or folder is None or not self._is_own(folder):
             return []
-        number = 1 + sum(1 for each in folder.glob(f"{PREVIOUS}*") if each.is_dir())
+        number = 1 + sum(1 for path in folder.glob(f"{PREVIOUS}*") if path.is_dir())
         while (folder / f"{PREVIOUS}{number}").exists():
             number += 1
         kept = folder / f"{PREVIOUS}{number}"
-        files = [each for each in folder.iterdir() if each.is_file()]
+        files = [path for path in folder.iterdir() if path.is_file()]
         kept.mkdir()
-        for each in files:
-            each.rename(kept / each.name)
+        for path in files:
+            path.rename(kept / path.name)
         return [kept]
 
     def _is_own(self, folder: Path) -> bool:
@@ -154,15 +157,15 @@ class Batches:
         settings: em.engines.McmcSettings | None,
     ) -> Any:
         """The posterior after all batches, with a record of each."""
-        found, rest = self.start, data
-        if found is None:
+        posterior, rest = self.start, data
+        if posterior is None:
             (label, first), rest = data[0], data[1:]
-            found = results.run_engine(first, model, settings)
-            found = found.with_batches((_relabelled(found, label),))
+            posterior = results.run_engine(first, model, settings)
+            posterior = posterior.with_batches((_relabelled(posterior, label),))
         for label, more in rest:
             with results.progress(label) as (report, _):
-                found = found.update(more, label=label, engine=settings, on_message=report)
-        return found
+                posterior = posterior.update(more, label=label, engine=settings, on_message=report)
+        return posterior
 
 
 def _own_statistic(recorded: Recorded | None) -> str | None:
@@ -174,16 +177,16 @@ def _own_statistic(recorded: Recorded | None) -> str | None:
     if not path.is_dir() and path.name == POSTERIOR:  # the file of a result, given by itself
         known = read_summary(folder)
     # A result that was updated in place has its audit's summary in the folder of the first result.
-    for each in (known, read_summary(folder / f"{PREVIOUS}1")):
-        own: str | None = each.get("counts", {}).get("statistic")
-        if own is not None:
-            return own
+    for summary in (known, read_summary(folder / f"{PREVIOUS}1")):
+        statistic: str | None = summary.get("counts", {}).get("statistic")
+        if statistic is not None:
+            return statistic
     return None
 
 
 def _relabelled(posterior: Any, label: str) -> em.engines.Batch:
-    own: em.engines.Batch = posterior.batches[0]
-    return replace(own, label=label)
+    batch: em.engines.Batch = posterior.batches[0]
+    return replace(batch, label=label)
 
 
 def _shown(value: Any) -> str:

@@ -59,8 +59,8 @@ def calibrate(
         raise InputError(f"{folder}: expected a folder, got a file.")
     folder.mkdir(parents=True, exist_ok=True)
     with results.progress("calibrating") as (_, advance):
-        found = run_study(plan, folder / STORE, workers=processes, on_progress=advance)
-    data, text = STUDIES[study](plan, folder, found)
+        job_results = run_study(plan, folder / STORE, workers=processes, on_progress=advance)
+    data, text = STUDIES[study](plan, folder, job_results)
     return results.answer(as_json, lambda: data, lambda: text)
 
 
@@ -69,7 +69,7 @@ def _plan(study: str, quick: bool) -> StudyPlan:
 
     full, short = {
         COUNT: (plan.full_plan, plan.quick_plan),
-        CURVE: (plan.profile_plan, plan.quick_profile_plan),
+        CURVE: (plan.curve_plan, plan.quick_curve_plan),
         PROOFS: (plan.proof_plan, plan.quick_proof_plan),
         VERDICTS: (plan.verdict_plan, plan.quick_verdict_plan),
         ONE_RUN: (plan.one_run_plan, plan.quick_one_run_plan),
@@ -90,9 +90,9 @@ def _count(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, s
 
 def _curve(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
     """Intervals of the curve model."""
-    from epsilometer.calibration.table import profile_rows
+    from epsilometer.calibration.table import curve_rows
 
-    rows = profile_rows(plan, found)
+    rows = curve_rows(plan, found)
     _write_curve(plan, folder, rows)
     return _described_curve(plan, rows), _curve_text(plan, rows, folder)
 
@@ -123,16 +123,16 @@ def _described(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow]
         "plan": plan.digest(),
         "estimators": [
             {
-                "estimator": found.estimator,
-                "kind": found.kind,
-                "cells": found.cells,
-                "cells_above_too_often": found.too_often,
-                "worst_failure_rate": found.worst.failure_rate,
-                "worst_runs": found.worst.runs,
-                "worst_mechanism": found.worst.mechanism,
-                "tightness": plain(found.tightness),
+                "estimator": summary.estimator,
+                "kind": summary.kind,
+                "cells": summary.cells,
+                "cells_above_too_often": summary.too_often,
+                "worst_failure_rate": summary.worst.failure_rate,
+                "worst_runs": summary.worst.runs,
+                "worst_mechanism": summary.worst.mechanism,
+                "tightness": plain(summary.tightness),
             }
-            for found in summaries
+            for summary in summaries
         ],
         "coverage": [asdict(row) for row in models],
     }
@@ -147,16 +147,16 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
         "",
         f"{'':46}{'worst':>8} {'on':<20}{'tight':>5}",
     ]
-    for found in summaries:
-        if found.worst.verdict(plan.significance) == NO_BOUND:
+    for summary in summaries:
+        if summary.worst.verdict(plan.significance) == NO_BOUND:
             continue
-        mark = " !" if found.too_often else "  "
-        tight = "" if found.tightness != found.tightness else f"{found.tightness:.2f}"
+        mark = " !" if summary.too_often else "  "
+        tight = "" if summary.tightness != summary.tightness else f"{summary.tightness:.2f}"
         lines.append(
-            f"{found.estimator:44}{mark}{100 * found.worst.failure_rate:6.1f} % "
-            f"{found.worst.mechanism:<20}{tight:>5}"
+            f"{summary.estimator:44}{mark}{100 * summary.worst.failure_rate:6.1f} % "
+            f"{summary.worst.mechanism:<20}{tight:>5}"
         )
-    caught = {found.estimator: found.too_often > 0 for found in summaries}
+    caught = {summary.estimator: summary.too_often > 0 for summary in summaries}
     blamed = [name for name, seen in caught.items() if seen and name not in DELIBERATE]
     unseen = [name for name, seen in caught.items() if not seen and name in DELIBERATE]
     lines += ["", "! more often than chance explains; tight: mean bound / truth, best attack."]
@@ -221,9 +221,9 @@ def _curve_text(plan: StudyPlan, rows: list[CurveRow], folder: Path) -> str:
         f"{'':33}{'bases':>6}{'models':>7}{'truth':>7}{'covers':>8}{'above':>8}{'below':>8}",
     ]
     for section in Section:
-        own = [row for row in rows if row.section is section]
-        lines += [f"{section.capitalize()}:"] if own else []
-        for row in own:
+        section_rows = [row for row in rows if row.section is section]
+        lines += [f"{section.capitalize()}:"] if section_rows else []
+        for row in section_rows:
             name = " ".join(filter(None, [row.mechanism, row.short_setting, row.strengths]))
             shares = [f"{100 * n / row.runs:.0f} %" for n in (row.covers, row.above, row.below)]
             lines.append(
@@ -285,7 +285,9 @@ def _proofs(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, 
     peeked = {(row.mechanism, row.setting, row.bases, row.models): row for row in true}
     for row in pairs:
         control = peeked[row.mechanism, row.setting, row.bases, row.models]
-        shares = [f"{100 * each.refuted / each.runs:.2f} %" for each in (row, control)]
+        shares = [
+            f"{100 * refutation.refuted / refutation.runs:.2f} %" for refutation in (row, control)
+        ]
         mark = "" if row.within_level(plan.significance) else " !"
         lines.append(
             f"{f'{row.mechanism} {row.setting}':36.36}{row.bases:>6}{row.models:>7,}"
@@ -409,12 +411,12 @@ def _one_run_text(
     ]
     for method in dict.fromkeys(row.method for row in bounds):
         worst = []
-        for own in (
+        for rows in (
             [r for r in bounds if r.method == method and r.holds],
             [r for r in bounds if r.method == method and not r.holds],
         ):
-            shares_of = [100 * row.above / row.runs for row in own]
-            bad = any(not row.within_level(significance) for row in own)
+            shares_of = [100 * row.above / row.runs for row in rows]
+            bad = any(not row.within_level(significance) for row in rows)
             worst.append(f"{max(shares_of):.1f}{' !' if bad else '  '}" if shares_of else "-  ")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
     blamed = [row for row in bounds if row.holds and not row.within_level(significance)]

@@ -47,7 +47,7 @@ def _text(store: Path | None, trial: em.rows.TrainingCheck, *, sound: bool) -> s
             f"{trial.models_done - trial.models_trained:,} there before",
         ),
         ("time", time),
-        *((_label(name, trial), _losses(*found, trial)) for name, found in trial.losses.items()),
+        *((_label(name, trial), _losses(*losses, trial)) for name, losses in trial.losses.items()),
         ("store", "none" if store is None else _files.printable(store)),
     ]
     lines = ["The training works." if sound else "The training ran, with warnings."]

@@ -46,16 +46,18 @@ def compare(
     outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     made = _read(file, delta, losses, priors, groups)
     with results.progress("compare") as (report, _):
-        found = em.compare(
+        comparison = em.compare(
             made.data, model=made.model, significance=significance, on_message=report
         )
     if figure is not None:
         from epsilometer.report.figures.comparison import draw_comparison
 
-        drawn = draw_comparison(found)
+        drawn = draw_comparison(comparison)
         form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
-    return results.answer(as_json, lambda: comparison_data(found), lambda: comparison_text(found))
+    return results.answer(
+        as_json, lambda: comparison_data(comparison), lambda: comparison_text(comparison)
+    )
 
 
 class _Data(NamedTuple):
@@ -74,17 +76,17 @@ def _read(
 ) -> _Data:
     """The data of the file, with the model of the result or of the options."""
     from epsilometer.inputs.source import LossOptions
-    from epsilometer.model.from_words import profile_of, with_changes
+    from epsilometer.model.from_words import curve_model_of, with_changes
 
     if delta is not None:
         delta = _validate.delta(delta)
     source = results.source_of(file, LossOptions(**vars(losses)))
     chosen = options.given(priors, groups)
-    own = source.recorded
-    if own is None:
+    recorded = source.recorded
+    if recorded is None:
         options.need_delta(delta)
-    elif (own.kind == CURVE) != (source.scores is not None):
-        own = None  # its losses are read in another way than the result was estimated
+    elif (recorded.kind == CURVE) != (source.scores is not None):
+        recorded = None  # its losses are read in another way than the result was estimated
     at = source.recorded.delta if delta is None and source.recorded is not None else delta
     assert at is not None  # given, or that of the result
     if source.scores is None:
@@ -96,12 +98,12 @@ def _read(
                     f"--{name.replace('_', '-')} is for counts; scores are compared with a "
                     "free strength and with strength 1, without a likelihood or groups."
                 )
-        model = profile_of(at, epsilon_prior_scale=priors.epsilon_prior_scale)
-    if own is not None:
+        model = curve_model_of(at, epsilon_prior_scale=priors.epsilon_prior_scale)
+    if recorded is not None:
         model = with_changes(
-            own.posterior.model, model, [*chosen, *([] if delta is None else ["delta"])]
+            recorded.posterior.model, model, [*chosen, *([] if delta is None else ["delta"])]
         )
         same = losses == options.ScoreOptions(statistic=None, variant=None)
-        if same and model == own.posterior.model:
+        if same and model == recorded.posterior.model:
             return _Data(source, model)
     return _Data(replace(source, recorded=None), model)

@@ -81,15 +81,15 @@ def compare_attacks(
             independent=not judging.shared_models,
             report=report,
         )
-        found = _compared(given, judge, claim)
+        comparison = _compared(given, judge, claim)
     if figure is not None:
         from epsilometer.report.figures.attack_curves import draw_attack_curves
 
-        drawn = draw_attack_curves(found)
+        drawn = draw_attack_curves(comparison)
         form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
     written = "" if figure is None else results.written_to([figure])
-    return results.answer(as_json, found.described, lambda: text_of(found) + written)
+    return results.answer(as_json, comparison.described, lambda: text_of(comparison) + written)
 
 
 def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackComparison:

@@ -61,11 +61,11 @@ def estimate(
     if data.recorded is None:
         options.need_delta(delta)
     batches = data.data(kind)
-    own = None if data.alone is None else data.alone.of_kind(kind)
-    model = _model(data, own, kind, deltas, batches, curves, priors, groups, engine)
+    recorded = None if data.alone is None else data.alone.of_kind(kind)
+    model = _model(data, recorded, kind, deltas, batches, curves, priors, groups, engine)
     begun = data.start
-    if own is not None and not engine.engine:
-        begun = own.posterior  # the default engine is that of the result
+    if recorded is not None and not engine.engine:
+        begun = recorded.posterior  # the default engine is that of the result
     settings = None if kind == CURVE else engine.settings(begun)
     claims.check(deltas)
     verdict.check()
@@ -74,10 +74,12 @@ def estimate(
     if settings is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     delivery.check(lambda folder: data.may_replace(folder, [part for _, part in batches]))
-    if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
-        own = None  # with other options it is estimated again
-    if own is not None:
-        source = replace(data.sources[0], recorded=own)
+    if recorded is not None and (
+        reading.given or options.given(engine) or model != recorded.posterior.model
+    ):
+        recorded = None  # with other options it is estimated again
+    if recorded is not None:
+        source = replace(data.sources[0], recorded=recorded)
         result = judged(source, question, on_message=results.tell)
     else:
         posterior = data.estimate(batches, model, settings)
@@ -130,17 +132,17 @@ def _model(
         chosen |= {"engine": engine.engine, "preset": engine.preset}
         if kind == CURVE:
             chosen = _chosen_curve(curves, priors)
-        found: Any = data.model_of(chosen | {"delta": deltas[0] if deltas else None})
-        if kind != CURVE and not found.likelihood.parameters:
+        model: Any = data.model_of(chosen | {"delta": deltas[0] if deltas else None})
+        if kind != CURVE and not model.likelihood.parameters:
             for label, counts in batches:
                 if counts.measured is not None and counts.measured.cross_fed:
                     results.warn(
                         f"warning: {label}: counts of cross-fed models, but {data.name} assumes "
                         "independent decisions, so the interval is too narrow."
                     )
-        return found
+        return model
     delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
-    made = _made(kind, delta, [each for _, each in batches], curves, priors, groups)
+    made = _made(kind, delta, [batch for _, batch in batches], curves, priors, groups)
     if own is None:
         return made
     words = options.given(priors, groups, curves).keys() - {"model"}
@@ -155,12 +157,12 @@ def _made(
     priors: options.PriorOptions,
     groups: options.GroupOptions,
 ) -> Any:
-    from epsilometer.model.from_words import profile_of
+    from epsilometer.model.from_words import curve_model_of
 
     if kind != CURVE:
         return priors.model(delta, groups.made(), *batches)
     values = priors.values
-    return profile_of(
+    return curve_model_of(
         delta,
         family=curves.family,
         mixing=curves.mixing,
@@ -191,9 +193,9 @@ def _refuse_mismatch(
     """Refuse options that the model does not have."""
     started = data.start is not None and data.start.provenance.engine == CURVE
     if data.start is not None and started != (kind == CURVE):
-        own = "the curve model" if started else "the count model"
+        model = "the curve model" if started else "the count model"
         raise InputError(
-            f"{data.name}: is a posterior of {own}; update it with data for that model."
+            f"{data.name}: is a posterior of {model}; update it with data for that model."
         )
     if kind != CURVE:
         hint = "" if curves.chosen else "; for that, add --model curve"

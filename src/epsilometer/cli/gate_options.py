@@ -58,8 +58,8 @@ class GateOptions:
         for name, (ending, mark) in WRITTEN.items():
             path: Path | None = getattr(self, name)
             # Every run of a pipeline writes these again; files of anything else are kept.
-            own = {path.resolve()} if path is not None and _has(path, mark) else set()
-            outputs.check_file(path, (ending,), option=f"--{name}", force=force, own=own)
+            own_paths = {path.resolve()} if path is not None and _has(path, mark) else set()
+            outputs.check_file(path, (ending,), option=f"--{name}", force=force, own=own_paths)
 
 
 @dataclass(frozen=True, kw_only=True)

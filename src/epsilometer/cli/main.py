@@ -198,7 +198,7 @@ def _usage_message(error: Any) -> str:
     message = str(error.format_message())
     meant = _MEANT.get(getattr(error, "option_name", ""))
     command = getattr(error.ctx, "command", None)
-    known = {name for each in getattr(command, "params", ()) for name in each.opts}
+    known = {name for parameter in getattr(command, "params", ()) for name in parameter.opts}
     if meant not in known:
         return message
     return f"No such option: {error.option_name}; use {meant}."
@@ -206,15 +206,15 @@ def _usage_message(error: Any) -> str:
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
     """The value of an option; the command itself may not have got to read it."""
-    found = None
-    for number, each in enumerate(arguments):
-        if each == "--":
+    text = None
+    for number, argument in enumerate(arguments):
+        if argument == "--":
             break
-        if each == option:
-            found = arguments[number + 1] if number + 1 < len(arguments) else None
-        elif each.startswith(f"{option}="):
-            found = each.partition("=")[2]
-    return found
+        if argument == option:
+            text = arguments[number + 1] if number + 1 < len(arguments) else None
+        elif argument.startswith(f"{option}="):
+            text = argument.partition("=")[2]
+    return text
 
 
 def _pipe_closed() -> int:

@@ -308,8 +308,8 @@ class ClaimOptions:
 
 def given(*groups: Any) -> dict[str, Any]:
     """The given options of some groups, by name."""
-    found = {name: value for group in groups for name, value in vars(group).items()}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: value for group in groups for name, value in vars(group).items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def flat(command: Callable[..., int]) -> Callable[..., int]:
@@ -368,13 +368,13 @@ def parse_deltas(text: str) -> tuple[float, ...]:
     refusal = f"expected --delta D, D,D,... or LOW:HIGH:COUNT, got {_files.shown(text)}."
     if ":" in text:
         return _grid(text, refusal)
-    found = tuple(_validate.delta(number(part, refusal)) for part in text.split(","))
-    for index, value in enumerate(found):
-        if value in found[:index]:
+    deltas = tuple(_validate.delta(number(part, refusal)) for part in text.split(","))
+    for index, value in enumerate(deltas):
+        if value in deltas[:index]:
             raise InputError(f"expected distinct deltas, got {value:g} twice in --delta.")
-    if len(found) > MOST_DELTAS:
-        raise InputError(f"expected at most {MOST_DELTAS} deltas, got {len(found)}.")
-    return found
+    if len(deltas) > MOST_DELTAS:
+        raise InputError(f"expected at most {MOST_DELTAS} deltas, got {len(deltas)}.")
+    return deltas
 
 
 def _grid(text: str, refusal: str) -> tuple[float, ...]:

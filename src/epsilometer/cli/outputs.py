@@ -114,8 +114,8 @@ def _is_device(path: Path) -> bool:
 
 def audit_of(folder: Path) -> str | None:
     """The identity of the audit that wrote a folder; None if that is not known."""
-    found = _read(folder).get("audit")
-    return found if isinstance(found, str) else None
+    identity = _read(folder).get("audit")
+    return identity if isinstance(identity, str) else None
 
 
 def own_files(folder: Path | None) -> set[Path]:
@@ -123,12 +123,12 @@ def own_files(folder: Path | None) -> set[Path]:
     if folder is None:
         return set()
     files = _read(folder).get("files")
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for name, digest in files.items() if isinstance(files, dict) else ():
         path = (folder / name).resolve()
         if digest is None or (path.is_file() and _digest(path) == digest):
-            found.add(path)
-    return found
+            paths.add(path)
+    return paths
 
 
 def remember(folder: Path, paths: Iterable[Path], *, audit: str | None, done: bool) -> None:
@@ -146,8 +146,8 @@ def _read(folder: Path) -> dict[str, Any]:
     path = folder / OUTPUTS
     with suppress(InputError, ValueError, RecursionError):
         if path.is_file():
-            found = json.loads(_files.load(path))
-            return found if isinstance(found, dict) else {}
+            notes = json.loads(_files.load(path))
+            return notes if isinstance(notes, dict) else {}
     return {}
 
 

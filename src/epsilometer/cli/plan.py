@@ -78,13 +78,13 @@ def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.engine
     from epsilometer.model.from_words import likelihood_for, model_of
 
     source = results.source_of(str(path), LossOptions())
-    own = None if source.recorded is None else source.recorded.of_kind(COUNT)
-    if own is not None:
+    recorded = None if source.recorded is None else source.recorded.of_kind(COUNT)
+    if recorded is not None:
         for name, value in (("delta", delta), ("likelihood", likelihood)):
             if value is not None:
                 raise InputError(f"--{name} is that of the pilot's result; leave it out.")
-        found: em.engines.CountPosterior = own.posterior
-        return found
+        posterior: em.engines.CountPosterior = recorded.posterior
+        return posterior
     try:
         counts = source.data(COUNT)
     except InputError:
@@ -281,7 +281,7 @@ def _one_run(
     level: float,
 ) -> Views:
     from epsilometer.model.families import FAMILIES
-    from epsilometer.model.from_words import profile_of
+    from epsilometer.model.from_words import curve_model_of
     from epsilometer.planning import one_run_wording
 
     if scenario.epsilon is None or scenario.delta is None:
@@ -291,14 +291,14 @@ def _one_run(
     truth = em.goals.AssumedCurve(
         epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength
     )
-    model = profile_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
+    model = curve_model_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
     if canaries.known_strength:
         model = replace(model, strength=em.families.FixedStrength(value=strength))
     sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
     chosen = options.given(canaries)
     how = em.goals.OneRunCanaries(**{sizes[name]: chosen[name] for name in sizes if name in chosen})
     with results.counting("simulated audits") as on_progress:
-        found = em.plan(
+        plan = em.plan(
             model,
             truth,
             *goals,
@@ -309,7 +309,7 @@ def _one_run(
             on_message=results.warn,
             **search.settings,
         )
-    return Views(plan=found, words=one_run_wording)
+    return Views(plan=plan, words=one_run_wording)
 
 
 def _models(
@@ -328,7 +328,7 @@ def _models(
         cost = em.goals.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
     with results.counting("simulated audits") as on_progress:
-        found = em.plan(
+        plan = em.plan(
             model,
             truth,
             *goals,
@@ -340,4 +340,4 @@ def _models(
             quick=not search.thorough and search.simulations is None,
             **search.settings,
         )
-    return Views(plan=found, words=wording, figure=draw_plan)
+    return Views(plan=plan, words=wording, figure=draw_plan)

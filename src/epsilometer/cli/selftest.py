@@ -110,17 +110,17 @@ def selftest(
     if sum(given is not None for given in (file, pipeline, command)) > 1:
         raise InputError("expected one of LOSSES, --pipeline and --command, got several.")
     if file is not None:
-        found = _losses(file, null, attacked)
+        tests = _losses(file, null, attacked)
     elif pipeline is not None:
-        found = [_own(*_function(pipeline), null)]
+        tests = [_own(*_function(pipeline), null)]
     elif command is not None:
-        found = [_own(*_command(command), null)]
+        tests = [_own(*_command(command), null)]
     else:
         return _shipped(null, as_json=as_json)
     hint = THRESHOLD_HINT if file is None else DEPENDENCE_HINT
-    worst = max(found, key=lambda test: test.alarms)
-    _say(found, as_json=as_json, last=f"{_verdict(worst, hint)} {POWER_HINT}")
-    return REFUSED if any(test.broken for test in found) else 0
+    worst = max(tests, key=lambda test: test.alarms)
+    _say(tests, as_json=as_json, last=f"{_verdict(worst, hint)} {POWER_HINT}")
+    return REFUSED if any(test.broken for test in tests) else 0
 
 
 def _own(bound: Pipeline, label: str, null: NullData) -> SelfTest:
@@ -260,8 +260,8 @@ def _verdict(test: SelfTest, hint: str) -> str:
 def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
     if as_json:
         data = [{"pipeline": test.label, **asdict(test), "broken": test.broken} for test in tests]
-        for each in data:
-            del each["label"]
+        for row in data:
+            del row["label"]
         results.say_json({"tests": plain(data), "verdict": last})
         return
     lines = [

@@ -24,8 +24,10 @@ def status(
 ) -> int:
     """Show the progress of an audit, also while it runs."""
     with em.stores.SqliteStore(store, read_only=True) as opened:
-        found = opened.status()
-    return results.answer(as_json, lambda: _described(found), lambda: _text(store.name, found))
+        progress = opened.status()
+    return results.answer(
+        as_json, lambda: _described(progress), lambda: _text(store.name, progress)
+    )
 
 
 def _described(found: Status) -> dict[str, Any]:
@@ -80,8 +82,8 @@ def _alike(found: Status) -> list[tuple[str, list[Failure]]]:
 def _text(name: str, found: Status) -> str:
     sizes, done = found.sizes, _done(found)
     share = 100 * done / sizes.models
-    each = f"{sizes.models_h0:,} + {sizes.models_h1:,} models each"
-    what = f"{sizes.challenge_bases:,} challenge bases, {each}"
+    models = f"{sizes.models_h0:,} + {sizes.models_h1:,} models each"
+    what = f"{sizes.challenge_bases:,} challenge bases, {models}"
     if sizes.canaries:
         what = f"{counted(sizes.challenge_bases, 'training run')}, {sizes.canaries:,} canaries each"
     if sizes.points:
@@ -113,7 +115,7 @@ def _text(name: str, found: Status) -> str:
             which = f"{counted(len(failures), 'model')} (first: {where})"
             text = f"{which}: {message}" if len(failures) > 1 else f"{where}: {message}"
             lines += wrapped(_files.printable(text), first="  ", rest="    ")
-            shown = next((each.traceback for each in failures if each.traceback), "")
+            shown = next((failure.traceback for failure in failures if failure.traceback), "")
             lines += [f"    {_files.printable(line)}" for line in shown.splitlines()]
         if len(alike) > MOST_ERRORS:
             lines.append(f"  and {len(alike) - MOST_ERRORS} other errors (all with --json)")
