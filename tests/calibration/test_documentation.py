@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from epsilometer.calibration.plan import full_plan, profile_plan
+from epsilometer.calibration.plan import curve_plan, full_plan
 from epsilometer.calibration.table import (
     DELIBERATE,
     TOO_OFTEN,
@@ -81,15 +81,15 @@ def curves() -> list[CurveRow]:
 
 def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
     described = json.loads((FOLDER / "curve" / "plan.json").read_text())
-    assert described["plan"] == profile_plan().digest()
-    assert len(curves()) == len(profile_plan().cells)
-    planned = sorted(cell.runs for cell in profile_plan().cells)
+    assert described["plan"] == curve_plan().digest()
+    assert len(curves()) == len(curve_plan().cells)
+    planned = sorted(cell.runs for cell in curve_plan().cells)
     assert sorted(row.runs for row in curves()) == planned
 
 
 def test_the_whole_curve_table_is_of_the_current_plan() -> None:
     described = json.loads((FOLDER / "curve" / "plan.json").read_text())
-    assert described["plan"] == profile_plan().digest()
+    assert described["plan"] == curve_plan().digest()
 
 
 def test_the_page_lists_every_violation(script: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""Scores from losses, as used by the whole-curve model."""
+"""Scores from losses, as used by the curve model."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.from_words import (
     CORRELATED,
     INDEPENDENT,
+    curve_model_of,
     model_of,
-    profile_of,
 )
 
 SHIPPED = {
@@ -283,7 +283,7 @@ def _curve_model(table: EstimateTable, design: Design, algorithm: Any) -> CurveM
         return None
     strength: Any = table.strength
     chosen = {"family", "mixing"} & table.model_fields_set
-    model = profile_of(
+    model = curve_model_of(
         table.delta,
         family=table.family,
         mixing=table.mixing,

@@ -87,7 +87,7 @@ class ModelCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileCell:
+class CurveCell:
     """Scores of challenge bases on a known mechanism, analysed with the curve model.
 
     ``models`` are trained without the point in each base, and as many with it.  ``strengths`` are those
@@ -119,7 +119,7 @@ Judging = (
 )
 """Cells that evaluate their own runs."""
 
-Cell = CountsCell | ScoresCell | ModelCell | ProfileCell | Judging
+Cell = CountsCell | ScoresCell | ModelCell | CurveCell | Judging
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +147,13 @@ class StudyPlan:
         return sha256(text.encode()).hexdigest()[:16]
 
 
+KINDS: dict[type, str] = {CurveCell: "ProfileCell"}
+"""Former names of cells: they seed the random numbers of published studies."""
+
+
 def describe(cell: Cell) -> dict[str, Any]:
     """A cell as plain data, in the order of its fields; it seeds the random numbers of its runs."""
-    description: dict[str, Any] = {"kind": type(cell).__name__}
+    description: dict[str, Any] = {"kind": KINDS.get(type(cell), type(cell).__name__)}
     for name, value in vars(cell).items():
         if name == "mechanism":
             description |= {"mechanism": value.name, "options": asdict(value)}
@@ -241,30 +245,30 @@ PROFILE_MECHANISMS: tuple[Mechanism, ...] = (
 STUDIED_STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
 """Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak."""
 
-CONTROL = ProfileCell(
+CONTROL = CurveCell(
     mechanism=LaplaceMechanism(1.0), bases=20, models=100, family="gaussian", runs=200
 )
 """Assuming Gaussian noise for Laplace noise triples the estimated epsilon: this must be detected."""
 
 
-def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
+def curve_plan(runs: int = CONTROL.runs) -> StudyPlan:
     """The study of the curve model whose results ship with the docs: an hour on two idle cores."""
     cells: list[Cell] = [
-        ProfileCell(mechanism=mechanism, power=power, bases=bases, models=models, runs=runs)
+        CurveCell(mechanism=mechanism, power=power, bases=bases, models=models, runs=runs)
         for power in POWERS
         for mechanism in PROFILE_MECHANISMS
         for bases, models in SIZES
         if power == 1 or mechanism != Null()
     ]
     cells += [
-        ProfileCell(
+        CurveCell(
             mechanism=subsampled, bases=bases, models=models, mixing=subsampled.rate, runs=runs
         )
         for subsampled in SUBSAMPLED
         for bases, models in SIZES
     ]
     cells += [
-        ProfileCell(
+        CurveCell(
             mechanism=GaussianMechanism(1.5), strengths=law, bases=bases, models=100, runs=runs
         )
         for law in STUDIED_STRENGTHS
@@ -273,10 +277,10 @@ def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
     return StudyPlan(cells=(*cells, replace(CONTROL, runs=runs)))
 
 
-def quick_profile_plan() -> StudyPlan:
+def quick_curve_plan() -> StudyPlan:
     """A minute or two: a smoke test, and the control."""
     cells = [
-        ProfileCell(mechanism=mechanism, bases=5, models=100, runs=20)
+        CurveCell(mechanism=mechanism, bases=5, models=100, runs=20)
         for mechanism in (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
     ]
     return StudyPlan(cells=(*cells, replace(CONTROL, runs=20)))

@@ -19,17 +19,17 @@ from epsilometer import _files
 from epsilometer.baselines.catalogue import FROM_COUNTS
 from epsilometer.baselines.estimator import Kind
 from epsilometer.calibration.controls import CONTROLS
+from epsilometer.calibration.curve import WHOLE_CURVE, CurveTally
 from epsilometer.calibration.plan import (
     Cell,
     CountsCell,
+    CurveCell,
     ModelCell,
-    ProfileCell,
     ScoresCell,
     StudyPlan,
     describe,
 )
 from epsilometer.calibration.study import POSTERIOR, SCORE_ESTIMATORS, Tally, jobs_of, truth_of
-from epsilometer.calibration.whole_curve import WHOLE_CURVE, ProfileTally
 from epsilometer.errors import InputError
 from epsilometer.model.families import AVERAGE
 
@@ -232,7 +232,7 @@ def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
     return rows
 
 
-def _setting(cell: CountsCell | ScoresCell | ProfileCell) -> str:
+def _setting(cell: CountsCell | ScoresCell | CurveCell) -> str:
     """Parameters of the mechanism as short text."""
     return " ".join(f"{key}={value:g}" for key, value in describe(cell)["options"].items())
 
@@ -287,22 +287,22 @@ def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
     return rows
 
 
-def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[CurveRow]:
+def curve_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[CurveRow]:
     """Rows of the cells of the curve model, in the plan's order."""
     rows = []
     for cell, job_results in by_cell(plan, results):
-        if not isinstance(cell, ProfileCell) or not job_results:
+        if not isinstance(cell, CurveCell) or not job_results:
             continue
-        tally = ProfileTally()
+        tally = CurveTally()
         for result in job_results:
             if set(result) != {WHOLE_CURVE}:
                 raise InputError(f"expected a known estimator, got {', '.join(result)}.")
-            tally += ProfileTally.from_dict(result[WHOLE_CURVE])
-        rows.append(_profile_row(cell, tally))
+            tally += CurveTally.from_dict(result[WHOLE_CURVE])
+        rows.append(_curve_row(cell, tally))
     return rows
 
 
-def _profile_row(cell: ProfileCell, tally: ProfileTally) -> CurveRow:
+def _curve_row(cell: CurveCell, tally: CurveTally) -> CurveRow:
     law, runs = cell.strengths, tally.runs
     return CurveRow(
         mechanism=cell.mechanism.name,

@@ -118,34 +118,38 @@ class ModelComparison(Plotted, view="checks.MODELS"):
     @property
     def best(self) -> AlternativeModel:
         """The comparable model with the largest evidence."""
-        known = [each for each in self.assumptions if each.comparable]
-        return max(known, key=lambda each: each.log_bayes_factor or 0.0)
+        known = [assumption for assumption in self.assumptions if assumption.comparable]
+        return max(known, key=lambda assumption: assumption.log_bayes_factor or 0.0)
 
     def sentences(self) -> list[str]:
         """Conclusions as sentences, without overstating them."""
         best = self.best
-        found = ["No alternative model has notably larger evidence than the model used."]
+        sentences = ["No alternative model has notably larger evidence than the model used."]
         if (best.log_bayes_factor or 0.0) > SCALE[0][0]:
-            found = [
+            sentences = [
                 f"The counts support this model most: {best.label} (log Bayes factor "
                 f"{best.log_bayes_factor:.1f} against the model used; {best.interpretation})."
             ]
-        medians = [each.posterior.median("epsilon") for each in self.assumptions if each.posterior]
+        medians = [
+            assumption.posterior.median("epsilon")
+            for assumption in self.assumptions
+            if assumption.posterior
+        ]
         if len(medians) > 1:
-            found.append(
+            sentences.append(
                 f"Across these models the median of epsilon ranges from {min(medians):.2f} to "
                 f"{max(medians):.2f}."
             )
         if best.smallest_p_value is not None and best.smallest_p_value < SURPRISING:
-            found.append(
+            sentences.append(
                 f"The best model need not fit well: counts like these are also unlikely under "
                 f"{best.label} (p-value {best.smallest_p_value:.3f} of the predictive check)."
             )
-        found.append(
+        sentences.append(
             "Evidence depends on the priors; it is described on the scale of Kass and Raftery (1995). "
             "A fixed strength that fits better does not justify assuming it."
         )
-        return found
+        return sentences
 
 
 def interpret_bayes_factor(log_bayes_factor: float) -> str:
@@ -206,18 +210,18 @@ def compare_models(
     ['the model used', 'very strong, against it']
     """
     if isinstance(subject, CountPosterior):
-        counts, own = subject.counts, subject.model
-        named = {label_of(own, counts): own}
-        named |= dict(models) if models is not None else alternatives(own, counts)
+        counts, reference = subject.counts, subject.model
+        named = {label_of(reference, counts): reference}
+        named |= dict(models) if models is not None else alternatives(reference, counts)
         # Chains have no evidence: run the exact engine for their model as for the others.
-        known = {label_of(own, counts): subject} if subject.log_evidence is not None else {}
+        known = {label_of(reference, counts): subject} if subject.log_evidence is not None else {}
     else:
         counts, known = subject, {}
         named = dict(models or {})
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
     engine = _Engine(counts=counts, quick=quick, on_message=on_message)
-    found: list[AlternativeModel] = []
+    assumptions: list[AlternativeModel] = []
     for label, model in named.items():
         if on_message is not None:
             on_message(label)
@@ -226,13 +230,13 @@ def compare_models(
         try:
             posterior = known.get(label) or engine.estimate(model)
         except (InputError, ContradictionError) as error:
-            if not found:
+            if not assumptions:
                 raise
-            found.append(AlternativeModel(label=label, model=model, reason=str(error)))
+            assumptions.append(AlternativeModel(label=label, model=model, reason=str(error)))
         else:
-            own_row = found[0] if found else None
-            found.append(_assumption(label, posterior, own_row, quick=quick))
-    return ModelComparison(assumptions=_with_probabilities(found))
+            own_row = assumptions[0] if assumptions else None
+            assumptions.append(_assumption(label, posterior, own_row, quick=quick))
+    return ModelComparison(assumptions=_with_probabilities(assumptions))
 
 
 class _Engine:
@@ -252,25 +256,25 @@ class _Engine:
         surface = self._surfaces[key]
         if self._quick and model.likelihood.parameters and not grouped:
             return estimate_quickly(counts, model, surface)
-        found = estimate_on(surface, counts, model, on_message=self._on_message)
-        if found.surface is not None:
-            self._surfaces[key] = found.surface.first()
-        return found
+        posterior = estimate_on(surface, counts, model, on_message=self._on_message)
+        if posterior.surface is not None:
+            self._surfaces[key] = posterior.surface.first()
+        return posterior
 
 
 def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]:
     """The models to compare with by default, by label."""
-    found = []
+    models = []
     for kind in USUAL_LIKELIHOODS:
         with suppress(InputError):
             kind().check(counts)
             if kind().name != own.likelihood.name:
-                found.append(replace(own, likelihood=kind()))
+                models.append(replace(own, likelihood=kind()))
     if own.strength.fixed_value is not None:
-        found.append(replace(own, strength=Beta()))
-    found += [replace(own, strength=Fixed(value=value)) for value in COMPARED_STRENGTHS]
+        models.append(replace(own, strength=Beta()))
+    models += [replace(own, strength=Fixed(value=value)) for value in COMPARED_STRENGTHS]
     if counts.dependent:
-        found += [
+        models += [
             replace(own, dependence=dependence)
             for dependence in (
                 IndependentRows(),
@@ -279,7 +283,7 @@ def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]
                 PooledGroups(),
             )
         ]
-    return {label_of(model, counts): model for model in found if model != own}
+    return {label_of(model, counts): model for model in models if model != own}
 
 
 def label_of(model: CountModel, counts: AttackCounts) -> str:
@@ -318,10 +322,10 @@ def _assumption(
 def _not_comparable(own: AlternativeModel, posterior: CountPosterior) -> str:
     """Why the evidence of a model is not comparable with the reference; empty if it is."""
     counts, models = posterior.counts, (own.model, posterior.model)
-    pooled = [counts.dependent and each.dependence.sums_only for each in models]
+    pooled = [counts.dependent and model.dependence.sums_only for model in models]
     if pooled[0] != pooled[1]:
         return "the evidence of pooled groups is of their sums, not of their members"
-    bounded = [each.likelihood.bounded for each in models]
+    bounded = [model.likelihood.bounded for model in models]
     if bounded[0] == bounded[1]:
         return ""
     normal = own.posterior if bounded[1] else posterior
@@ -349,13 +353,17 @@ def _narrow_bases(posterior: CountPosterior) -> int:
 
 def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[AlternativeModel, ...]:
     """Add the probabilities of the comparable models, equally likely a priori."""
-    factors = [each.log_bayes_factor for each in assumptions if each.log_bayes_factor is not None]
+    factors = [
+        assumption.log_bayes_factor
+        for assumption in assumptions
+        if assumption.log_bayes_factor is not None
+    ]
     total = float(np.logaddexp.reduce(factors))
     return tuple(
-        each
-        if each.log_bayes_factor is None
-        else replace(each, probability=math.exp(each.log_bayes_factor - total))
-        for each in assumptions
+        assumption
+        if assumption.log_bayes_factor is None
+        else replace(assumption, probability=math.exp(assumption.log_bayes_factor - total))
+        for assumption in assumptions
     )
 
 
@@ -363,24 +371,24 @@ def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, obje
     """Plain values for JSON, one object per model."""
     level = _validate.level(level)
     rows: list[dict[str, object]] = []
-    for each in comparison.assumptions:
+    for assumption in comparison.assumptions:
         epsilon = None
-        if each.posterior is not None:
+        if assumption.posterior is not None:
             epsilon = {
-                "median": each.posterior.median("epsilon"),
-                "interval": list(each.posterior.credible_interval("epsilon", level)),
+                "median": assumption.posterior.median("epsilon"),
+                "interval": list(assumption.posterior.credible_interval("epsilon", level)),
                 "level": level,
             }
         row = {
-            "assumption": each.label,
-            "used": each.own,
-            "log_evidence": each.log_evidence,
-            "log_bayes_factor": each.log_bayes_factor,
-            "probability": each.probability,
-            "in_words": each.interpretation,
-            "smallest_p_value": each.smallest_p_value,
-            "comparable": each.comparable,
-            "reason": each.reason,
+            "assumption": assumption.label,
+            "used": assumption.own,
+            "log_evidence": assumption.log_evidence,
+            "log_bayes_factor": assumption.log_bayes_factor,
+            "probability": assumption.probability,
+            "in_words": assumption.interpretation,
+            "smallest_p_value": assumption.smallest_p_value,
+            "comparable": assumption.comparable,
+            "reason": assumption.reason,
             "epsilon": epsilon,
         }
         rows.append(row)

@@ -295,15 +295,15 @@ def _new_rates(
     dependence = model.dependence
     # Pooled groups determine only the moments of the scatter; normal scatter has the same moments.
     scatter = dependence.scatter or NormalScatter()
-    own = np.empty(len(counts), dtype=np.int64)
+    group_of = np.empty(len(counts), dtype=np.int64)
     alone = np.zeros(len(counts), dtype=bool)
     for number, rows in enumerate(groups):
-        own[rows] = number
+        group_of[rows] = number
         alone[rows] = len(rows) == 1
     return sample_members(
         scatter,
-        alpha[:, own],
-        beta[:, own],
+        alpha[:, group_of],
+        beta[:, group_of],
         np.where(alone, 0.0, part["spread"]),
         part["epsilon"],
         model.delta,

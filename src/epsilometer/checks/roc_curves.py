@@ -1,4 +1,4 @@
-"""Checks of the whole-curve model: does it fit the ROC curves, and how much does the prior matter."""
+"""Checks of the curve model: does it fit the ROC curves, and how much does the prior matter."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class RocCheck(Plotted, view="checks.ROC"):
     @property
     def surprising(self) -> list[str]:
         """The statistics that do not fit, as short texts."""
-        found = []
+        texts = []
         # Each statistic is tested twice.
         limit = SURPRISING / self.overall.size
         for row, name in enumerate(STATISTICS):
             for column, what in enumerate(("mean", "spread")):
                 if self.overall[row, column] < limit:
-                    found.append(f"{what} of the bases' {name}")
+                    texts.append(f"{what} of the bases' {name}")
         # And every base is tested: each gets a share of the error.
         worst = self.p_value < SURPRISING / self.p_value.size
         for base, statistic in zip(*np.nonzero(worst), strict=True):
-            found.append(f"{STATISTICS[statistic]} of base {self.names[base]}")
-        return found
+            texts.append(f"{STATISTICS[statistic]} of base {self.names[base]}")
+        return texts
 
     @property
     def fits(self) -> bool:
@@ -112,9 +112,11 @@ def check_rocs(
     observed = np.array([_statistics(base.roc()) for base in bases])
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
-    drawn, own = draw_leaks(solution, count, rng=rng), solution.components
+    drawn, components = draw_leaks(solution, count, rng=rng), solution.components
     for run in range(count):
-        curves = None if drawn.component[run] == NOTHING else own[drawn.component[run]].curves
+        curves = (
+            None if drawn.component[run] == NOTHING else components[drawn.component[run]].curves
+        )
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
             pair = _simulated(curves, leak, base.trials_h0, base.trials_h1, rng)
@@ -145,9 +147,9 @@ def check_rocs(
 def _only(posterior: CurvePosterior, family: str) -> CurvePosterior:
     if not family:
         return posterior
-    kept = tuple(each for each in posterior.model.families if each.name == family)
+    kept = tuple(candidate for candidate in posterior.model.families if candidate.name == family)
     model = replace(posterior.model, families=kept, no_leak=0.0)
-    tables = tuple(each for each in posterior.tables if each.family.name == family)
+    tables = tuple(table for table in posterior.tables if table.family.name == family)
     if not tables:
         raise ContradictionError(f"the family {family} is ruled out by the scores.")
     solution = solve(model, tables, posterior.resolution, known=posterior.solution)

@@ -53,11 +53,11 @@ def prior_sensitivity(
         raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
     exact = as_grid_posterior(posterior, on_message=on_message)
     surface = surface_of(exact).first()
-    found = []
+    priors = []
     for factor in factors:
         if on_message:
             on_message(f"prior scale x {factor:g}")
         other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
         density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
-        found.append(AlternativePrior(factor=factor, model=other, epsilon=density))
-    return tuple(found)
+        priors.append(AlternativePrior(factor=factor, model=other, epsilon=density))
+    return tuple(priors)

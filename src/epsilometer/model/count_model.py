@@ -18,7 +18,7 @@ from epsilometer.model.priors import Beta, HalfNormal, Prior, StrengthPrior
 
 @dataclass(frozen=True, kw_only=True)
 class CountModel:
-    """All assumptions of the published model; only the counts are observed.
+    """All assumptions of the count model, as published; only the counts are observed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Assumptions of the whole-curve model: delta, families of curves, mixtures, strengths, the prior."""
+"""Assumptions of the curve model: delta, families of curves, mixtures, strengths, the prior."""
 
 from __future__ import annotations
 

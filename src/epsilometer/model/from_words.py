@@ -68,7 +68,7 @@ def model_of(
     epsilon_prior_scale: float | None = None,
     dependence: Dependence | None = None,
 ) -> CountModel:
-    """The published model with these settings; None is the default of the model."""
+    """The count model with these settings; None is the default of the model."""
     kind = _validate.one_of("likelihood", likelihood or INDEPENDENT, LIKELIHOOD_KINDS)
     if strength is not None:
         _validate.unit_interval("strength", strength)
@@ -82,7 +82,7 @@ def model_of(
     )
 
 
-def profile_of(
+def curve_model_of(
     delta: float,
     *,
     family: str | None = None,
@@ -90,7 +90,7 @@ def profile_of(
     strength: float | None = None,
     epsilon_prior_scale: float | None = None,
 ) -> CurveModel:
-    """The whole-curve model with these settings; None is the default of the model."""
+    """The curve model with these settings; None is the default of the model."""
     scale = DEFAULT_EPSILON_SCALE if epsilon_prior_scale is None else epsilon_prior_scale
     return CurveModel(
         delta=delta,
@@ -101,8 +101,8 @@ def profile_of(
     )
 
 
-def profile_in_words(model: CurveModel) -> dict[str, str | float | None]:
-    """The options that give a whole-curve model; None for settings without an option."""
+def curve_model_in_words(model: CurveModel) -> dict[str, str | float | None]:
+    """The options that give a curve model; None for settings without an option."""
     names = {family.name for family in model.families}
     family = AVERAGE if names == set(FAMILIES) else next(iter(names))
     return {

@@ -248,8 +248,8 @@ class Scores(Plotted, view="data.SCORES"):
         """
         if counts.dependent:
             raise InputError(
-                "expected independent counts for the whole-curve model, got groups; use the published "
-                "model, or one row per base."
+                "expected independent counts for the curve model, got groups; use the count model, "
+                "or one row per base."
             )
         bases = []
         columns = (counts.false_positives, counts.trials_h0, counts.false_negatives)

@@ -225,7 +225,7 @@ def plan_one_run(
     Parameters
     ----------
     model
-        The whole-curve model of the planned audit.
+        The curve model of the planned audit.
     scenario
         The assumed true curve.
     goals

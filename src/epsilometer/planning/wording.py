@@ -28,8 +28,7 @@ class SimulatedShare(Protocol):
 
 
 SIMULATED_WITH = (
-    "Plans are simulated with the published model from counts, not with the whole-curve model that "
-    "`audit` reports first."
+    "Plans are simulated with the count model, not with the curve model that `audit` reports first."
 )
 
 NEAR_FLOOR = 1.15

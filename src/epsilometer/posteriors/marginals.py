@@ -1,7 +1,7 @@
 """The distribution of one parameter.
 
 A point mass, draws, a density on panels (`exact/panels.py`), or a distribution function
-(`profile/tabulated.py`).  All of them have quantile, probability_above, mean, standard_deviation and
+(`tabulated.py`).  All of them have quantile, probability_above, mean, standard_deviation and
 density.
 """
 

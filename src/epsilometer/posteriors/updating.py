@@ -132,7 +132,7 @@ def batch_between(
     )
 
 
-def profile_batch(
+def curve_batch(
     before: CurvePosterior | None, after: CurvePosterior, *, rows: int, label: str
 ) -> Batch:
     """The same for posteriors of the whole curve, whose distributions are tabulated."""

@@ -1,4 +1,4 @@
-"""The engine of the whole-curve model: sums are refined until two successive ones agree."""
+"""The engine of the curve model: sums are refined until two successive ones agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read posteriors of the whole-curve model from NetCDF files; `tree.py` defines the contents."""
+"""Read posteriors of the curve model from NetCDF files; `tree.py` defines the contents."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from epsilometer.posteriors.tabulated import (
     refined,
     step_of,
 )
-from epsilometer.posteriors.updating import Batch, profile_batch
+from epsilometer.posteriors.updating import Batch, curve_batch
 
 if TYPE_CHECKING:
     import xarray
@@ -215,7 +215,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
         """The effect of each batch of scores, in order; one batch unless there were updates."""
-        return self.history or (profile_batch(None, self, rows=len(self.scores), label="batch 1"),)
+        return self.history or (curve_batch(None, self, rows=len(self.scores), label="batch 1"),)
 
     def with_batches(self, batches: tuple[Batch, ...]) -> Self:
         """The same posterior with a different history of batches."""
@@ -240,7 +240,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
             self.scores.joined(new_scores), self.model, on_message=on_message
         )
         label = f"batch {len(self.batches) + 1}" if label is None else label
-        new = profile_batch(self, after, rows=len(new_scores), label=label)
+        new = curve_batch(self, after, rows=len(new_scores), label=label)
         return after.with_batches((*self.batches, new))
 
     # --- families and strengths ---------------------------------------------------------------

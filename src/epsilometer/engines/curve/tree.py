@@ -1,6 +1,6 @@
-"""Posteriors of the whole-curve model as labelled trees: the contents of their NetCDF files.
+"""Posteriors of the curve model as labelled trees: the contents of their NetCDF files.
 
-The layout is ArviZ's, as in `inference/trees.py`: draws, the scores, and in the group ``grid`` the
+The layout is ArviZ's, as in `posteriors/trees.py`: draws, the scores, and in the group ``grid`` the
 tables of likelihoods, from which everything else is recomputed.  `files.py` reads files.
 """
 

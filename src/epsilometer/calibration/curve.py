@@ -9,7 +9,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.calibration.attacks import draw_bases
-from epsilometer.calibration.plan import ProfileCell
+from epsilometer.calibration.plan import CurveCell
 from epsilometer.calibration.tally import Sums
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class ProfileTally(Sums):
+class CurveTally(Sums):
     """Number of runs, of intervals entirely above or below the truth, and sums.
 
     ``plain_above`` and ``plain_below`` count intervals of the same runs under the plain prior.  Tallies
@@ -42,7 +42,7 @@ class ProfileTally(Sums):
     @classmethod
     def of(
         cls, quantiles: FloatArray, plain: FloatArray, *, truth: float, significance: float
-    ) -> ProfileTally:
+    ) -> CurveTally:
         """The tally of quantiles of shape (runs, 3): lower end, median, upper end.
 
         ``plain`` are probabilities, under the plain prior, of an epsilon of at most the truth.
@@ -62,9 +62,9 @@ class ProfileTally(Sums):
         )
 
 
-def judge_profile(
-    cell: ProfileCell, significance: float, runs: int, rng: np.random.Generator
-) -> ProfileTally:
+def judge_curves(
+    cell: CurveCell, significance: float, runs: int, rng: np.random.Generator
+) -> CurveTally:
     """Audits of the cell's mechanism; each end of an interval has error probability ``significance``."""
     from epsilometer.engines.curve.engine import CurveSettings
     from epsilometer.model.curve_model import CurveModel
@@ -89,7 +89,7 @@ def judge_profile(
         posterior = settings.estimate_quickly(scores, model)
         quantiles[run] = posterior.quantile("epsilon", wanted)
         plain[run] = probability_under_plain_prior(posterior.solution, truth)
-    return ProfileTally.of(quantiles, plain, truth=truth, significance=significance)
+    return CurveTally.of(quantiles, plain, truth=truth, significance=significance)
 
 
 # --- the plain prior, for comparison with the model's own -------------------------------------------

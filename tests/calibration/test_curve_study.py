@@ -19,6 +19,12 @@ import pytest
 from epsilometer.calibration import plan as plans
 from epsilometer.calibration import study as module
 from epsilometer.calibration.attacks import draw_bases
+from epsilometer.calibration.curve import (
+    WHOLE_CURVE,
+    CurveTally,
+    judge_curves,
+    probability_under_plain_prior,
+)
 from epsilometer.calibration.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
@@ -30,11 +36,11 @@ from epsilometer.calibration.mechanisms import (
 from epsilometer.calibration.plan import (
     CONTROL,
     CountsCell,
-    ProfileCell,
+    CurveCell,
     StudyPlan,
+    curve_plan,
     full_plan,
-    profile_plan,
-    quick_profile_plan,
+    quick_curve_plan,
 )
 from epsilometer.calibration.study import THREADS, jobs_of, run_job, run_study
 from epsilometer.calibration.table import (
@@ -43,16 +49,10 @@ from epsilometer.calibration.table import (
     Section,
     bound_rows,
     chance_of,
+    curve_rows,
     from_csv,
     model_rows,
-    profile_rows,
     to_csv,
-)
-from epsilometer.calibration.whole_curve import (
-    WHOLE_CURVE,
-    ProfileTally,
-    judge_profile,
-    probability_under_plain_prior,
 )
 from epsilometer.cli.main import run
 from epsilometer.engines.curve.engine import CurveSettings
@@ -66,13 +66,13 @@ from epsilometer.report.figures.calibration import draw_curve_calibration
 
 SMALL = StudyPlan(
     cells=(
-        ProfileCell(mechanism=Null(), bases=2, models=10, runs=11),
-        ProfileCell(
+        CurveCell(mechanism=Null(), bases=2, models=10, runs=11),
+        CurveCell(
             mechanism=GaussianMechanism(1.0), strengths=(1.0, 1.0), bases=2, models=20, runs=2
         ),
-        ProfileCell(mechanism=SubsampledGaussian(2.0, 0.2), bases=1, models=30, mixing=0.2, runs=3),
-        ProfileCell(mechanism=LaplaceMechanism(1.0), power=0.5, bases=1, models=20, runs=2),
-        ProfileCell(mechanism=LaplaceMechanism(1.0), bases=2, models=20, family="gaussian", runs=2),
+        CurveCell(mechanism=SubsampledGaussian(2.0, 0.2), bases=1, models=30, mixing=0.2, runs=3),
+        CurveCell(mechanism=LaplaceMechanism(1.0), power=0.5, bases=1, models=20, runs=2),
+        CurveCell(mechanism=LaplaceMechanism(1.0), bases=2, models=20, family="gaussian", runs=2),
     )
 )
 
@@ -187,7 +187,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from epsilometer.calibration.study import run_study
-from tests.calibration.test_profile_study import SMALL
+from tests.calibration.test_curve_study import SMALL
 if __name__ == "__main__":
     run_study(SMALL, Path(sys.argv[1]), workers=2)
 """
@@ -221,10 +221,10 @@ def test_other_code_and_damage_are_refused(
     path = tmp_path / "damaged.jsonl"
     path.write_text(text.replace(WHOLE_CURVE, "another"))
     with pytest.raises(InputError, match="expected a known estimator, got another"):
-        profile_rows(SMALL, run_study(SMALL, path))
+        curve_rows(SMALL, run_study(SMALL, path))
     path.write_text(text.replace("sum_median", "sum_mode"))
     with pytest.raises(InputError, match="expected a tally with"):
-        profile_rows(SMALL, run_study(SMALL, path))
+        curve_rows(SMALL, run_study(SMALL, path))
     path.write_text(text)
     monkeypatch.setattr(module, "code_digest", lambda: "another")
     with pytest.raises(InputError, match="created by another version of the estimators"):
@@ -238,17 +238,17 @@ def test_tallies_add_up_and_classify_intervals() -> None:
     ends = np.array([[0.0, 0.5, 0.9], [1.5, 2.0, 3.0], [0.5, 1.0, 2.0], [1.0, 1.0, 1.0]])
     plain = np.array([0.5, 0.04, 0.96, 0.99])
 
-    def tally(rows: slice) -> ProfileTally:
-        return ProfileTally.of(ends[rows], plain[rows], truth=1.0, significance=0.05)
+    def tally(rows: slice) -> CurveTally:
+        return CurveTally.of(ends[rows], plain[rows], truth=1.0, significance=0.05)
 
     whole = tally(slice(None))
     assert (whole.runs, whole.above, whole.below) == (4, 1, 1)
     assert (whole.plain_above, whole.plain_below) == (1, 2)
     assert (whole.sum_low, whole.sum_median, whole.sum_high) == (3.0, 4.5, 6.9)
     assert tally(slice(1)) + tally(slice(1, None)) == whole
-    assert ProfileTally.from_dict(json.loads(json.dumps(whole.as_dict()))) == whole
+    assert CurveTally.from_dict(json.loads(json.dumps(whole.as_dict()))) == whole
     # On the null an interval that starts at 0 contains the truth.
-    null = ProfileTally.of(
+    null = CurveTally.of(
         np.array([[0.0, 0.1, 0.5], [0.01, 0.1, 0.5]]), np.zeros(2), truth=0.0, significance=0.05
     )
     assert (null.above, null.below) == (1, 0)
@@ -256,7 +256,7 @@ def test_tallies_add_up_and_classify_intervals() -> None:
 
 def test_rows_match_the_cells_and_round_trip(finished: Path) -> None:
     results = run_study(SMALL, finished)
-    rows = profile_rows(SMALL, results)
+    rows = curve_rows(SMALL, results)
     assert [each.runs for each in rows] == [11, 2, 3, 2, 2]
     assert [each.section for each in rows] == [
         Section.BEST, Section.STRENGTHS, Section.TOLD, Section.WEAKER, Section.CONTROL,
@@ -295,7 +295,7 @@ def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:
     for cell in (CONTROL, replace(CONTROL, family="average")):
         plan = StudyPlan(cells=(replace(cell, runs=6),))
         results = {job.key: run_job(plan, job) for job in jobs_of(plan)}
-        (found[cell.family],) = profile_rows(plan, results)
+        (found[cell.family],) = curve_rows(plan, results)
     wrong, honest = found["gaussian"], found["average"]
     assert (wrong.section, wrong.mark(0.05)) == (Section.CONTROL, "!!")
     assert wrong.above == wrong.runs
@@ -308,8 +308,8 @@ def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:
 )
 def test_the_model_has_the_settings_of_the_cell(mixing: str | float, assumed: Mixing) -> None:
     mechanism = SubsampledGaussian(2.0, 0.2)
-    cell = ProfileCell(mechanism=mechanism, bases=2, models=40, mixing=mixing, runs=1)
-    found = judge_profile(cell, 0.05, 1, np.random.default_rng(1))
+    cell = CurveCell(mechanism=mechanism, bases=2, models=40, mixing=mixing, runs=1)
+    found = judge_curves(cell, 0.05, 1, np.random.default_rng(1))
     scores = draw_bases(
         mechanism, power=1.0, strengths=None, bases=2, models=40, rng=np.random.default_rng(1)
     )
@@ -371,8 +371,8 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
 
 
 def test_the_plan_has_its_documented_contents() -> None:
-    cells = [cell for cell in profile_plan().cells if isinstance(cell, ProfileCell)]
-    assert len(cells) == len(profile_plan().cells) == 85
+    cells = [cell for cell in curve_plan().cells if isinstance(cell, CurveCell)]
+    assert len(cells) == len(curve_plan().cells) == 85
     assert {cell.runs for cell in cells} == {200}
     assert len({replace(cell) for cell in cells}) == len(cells)
     sizes = {(1, 100), (5, 100), (20, 100), (1, 1000)}
@@ -389,7 +389,7 @@ def test_the_plan_has_its_documented_contents() -> None:
     assert all(getattr(cell.mechanism, "rate", None) == cell.mixing for cell in told)
     assert len([cell for cell in cells if cell.strengths]) == 8
     assert replace(cells[-1], runs=CONTROL.runs) == CONTROL
-    digests = {plan.digest() for plan in (profile_plan(), quick_profile_plan(), full_plan(), SMALL)}
+    digests = {plan.digest() for plan in (curve_plan(), quick_curve_plan(), full_plan(), SMALL)}
     assert len(digests) == 4
 
 
@@ -407,7 +407,7 @@ def test_the_old_study_is_unchanged() -> None:
 
 
 def test_the_figure_has_a_mark_for_each_cell(finished: Path) -> None:
-    rows = [*profile_rows(SMALL, run_study(SMALL, finished)), row(above=60)]
+    rows = [*curve_rows(SMALL, run_study(SMALL, finished)), row(above=60)]
     above, covers, ends = draw_curve_calibration(rows, significance=0.05).axes
     for axes, name, most in ((above, "above", 20), (covers, "covers", 100)):
         dots = [line for line in axes.get_lines() if line.get_marker() in ("o", ">")]
@@ -430,7 +430,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(plans, "quick_profile_plan", lambda: SMALL)
+    monkeypatch.setattr(plans, "quick_curve_plan", lambda: SMALL)
     monkeypatch.chdir(tmp_path)
     target = tmp_path / "calibration-curve-quick"
     target.mkdir()
