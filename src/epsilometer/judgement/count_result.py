@@ -150,15 +150,15 @@ class CountResult(Result):
     @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon under other priors, leaving out those that cannot be estimated."""
-        found: list[AlternativePrior] = []
+        priors: list[AlternativePrior] = []
         self._tell("other priors")
         for factor in PRIOR_FACTORS if self._estimated else ():
             # The exact engine refuses priors that extend beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
-                found += prior_sensitivity(
+                priors += prior_sensitivity(
                     self.posterior, factors=(factor,), on_message=self.on_message
                 )
-        return tuple(found)
+        return tuple(priors)
 
     @cached_property
     def influence(self) -> Influence | None:

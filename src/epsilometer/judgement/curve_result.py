@@ -119,10 +119,10 @@ class CurveResult(Result):
     @cached_property
     def poorly_fitting_families(self) -> dict[str, str]:
         """Families that do not fit, by name, with the reason, including improbable families."""
-        found = {}
+        reasons = {}
         # Some have no epsilon at this delta and are not used.
-        used = {each.curves.family.name for each in self.model.components}
-        for family in (each for each in self.model.families if each.name in used):
+        used = {component.curves.family.name for component in self.model.components}
+        for family in (family for family in self.model.families if family.name in used):
             self._tell(f"predictive check, {family.name}")
             try:
                 check = check_rocs(
@@ -132,11 +132,11 @@ class CurveResult(Result):
                     family=family.name,
                 )
             except ContradictionError:
-                found[family.name] = "ruled out by the order of scores"
+                reasons[family.name] = "ruled out by the order of scores"
                 continue
             if not check.fits:
-                found[family.name] = ", ".join(check.surprising[:2])
-        return found
+                reasons[family.name] = ", ".join(check.surprising[:2])
+        return reasons
 
     @property
     def disagreement(self) -> str | None:
@@ -178,8 +178,8 @@ class CurveResult(Result):
     @property
     def _left_out(self) -> list[str]:
         """Families without an epsilon at this delta."""
-        used = {each.curves.family.name for each in self.model.components}
-        return [each.name for each in self.model.families if each.name not in used]
+        used = {component.curves.family.name for component in self.model.components}
+        return [family.name for family in self.model.families if family.name not in used]
 
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
         odd = self.predictive.surprising

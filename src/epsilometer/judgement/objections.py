@@ -57,14 +57,14 @@ def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
     if data.dependent or any(base.grouped for base in data.bases):
         return ()
     if data.models is not None and data.fair_coins:
-        found = SharedModels.of_scores(data).bound_by_model(delta, error)
-        return (Bound("the one-run bound over all models", found),)
+        epsilon = SharedModels.of_scores(data).bound_by_model(delta, error)
+        return (Bound("the one-run bound over all models", epsilon),)
     if data.one_run:
         # Coins that cannot be fair, or are not independent, give no bound.
         with suppress(InputError):
             check_coins(data)
-            found = auditor_of(data.all_runs).epsilon_one_run(error, delta)
-            return (Bound("the one-run bound of Steinke et al.", found),)
+            epsilon = auditor_of(data.all_runs).epsilon_one_run(error, delta)
+            return (Bound("the one-run bound of Steinke et al.", epsilon),)
         return ()
     rule, share = ClopperPearson(), error / len(data)
     scans = [auditor_of(base).epsilon_lower(rule, share, delta) for base in data.bases]
