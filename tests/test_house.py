@@ -27,7 +27,7 @@ MODEL_CLASSES = {
 
 LONGEST, MOST_PARAMETERS = 80, 10
 
-FLAT = {"planning/plan.py:plan_audit"}
+FLAT = {"api.py:audit", "api.py:write_report", "planning/plan.py:plan_audit"}
 """Public calls whose settings are flat keywords, each with a default."""
 
 

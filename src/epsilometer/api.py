@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -32,14 +32,18 @@ from epsilometer.proofs import proof as proofs
 if TYPE_CHECKING:
     from epsilometer.comparison.estimators import Comparison
     from epsilometer.engines.curve.engine import CurveSettings
+    from epsilometer.engines.curve.posterior import CurvePosterior
     from epsilometer.engines.exact.engine import ExactSettings
+    from epsilometer.engines.exact.posterior import GridPosterior
     from epsilometer.engines.mcmc.driver import McmcSettings
+    from epsilometer.engines.mcmc.posterior import SamplePosterior
     from epsilometer.judgement.result import Origin, Result
     from epsilometer.judgement.verdict import Verdict
     from epsilometer.measurement.designs import Design
     from epsilometer.model.count_model import CountModel
     from epsilometer.planning.one_run import OneRunPlan
     from epsilometer.planning.plan import AuditPlan
+    from epsilometer.posteriors.protocol import Posterior
 
 
 @says_once
@@ -171,6 +175,54 @@ def audit(
 def _nothing(*_: Any) -> tuple[str, None, None]:
     """The state of an audit is that of its parts."""
     return "", None, None
+
+
+@overload
+def estimate(
+    data: Any,
+    model: CurveModel,
+    engine: CurveSettings | None = None,
+    *,
+    delta: None = None,
+    on_progress: OnProgress = None,
+    on_message: OnMessage | None = None,
+) -> CurvePosterior: ...
+
+
+@overload
+def estimate(
+    data: Any,
+    model: CountModel,
+    engine: ExactSettings | None = None,
+    *,
+    delta: None = None,
+    on_progress: OnProgress = None,
+    on_message: OnMessage | None = None,
+) -> GridPosterior: ...
+
+
+@overload
+def estimate(
+    data: Any,
+    model: CountModel,
+    engine: McmcSettings,
+    *,
+    delta: None = None,
+    on_progress: OnProgress = None,
+    on_message: OnMessage | None = None,
+) -> SamplePosterior: ...
+
+
+@overload
+def estimate(
+    data: Any,
+    model: str | None = None,
+    engine: None = None,
+    *,
+    delta: float | None = None,
+    on_progress: OnProgress = None,
+    on_message: OnMessage | None = None,
+) -> Posterior: ...
 
 
 @says_once
@@ -445,6 +497,14 @@ def compare(
     )
     tell(known.flaws)
     return comparison
+
+
+@overload
+def plan(model: CountModel, scenario: Any, *goals: Any, **settings: Any) -> AuditPlan: ...
+
+
+@overload
+def plan(model: CurveModel, scenario: Any, *goals: Any, **settings: Any) -> OneRunPlan: ...
 
 
 def plan(

@@ -135,7 +135,7 @@ SHARED_MODELS = (
 
 def assumptions(result: CurveResult) -> list[str]:
     """The assumptions of the estimate, one sentence each."""
-    sentences = result.model.sentences
+    sentences: list[str] = result.model.sentences
     replacements: tuple[str, ...]
     if result.scores.one_run:
         replacements = ONE_RUN
