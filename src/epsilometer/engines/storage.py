@@ -156,10 +156,10 @@ class _Reader:
 
     def names(self, column: str) -> list[str]:
         """A column of labels, decoded from the form stored in the file."""
-        found = [str(name) for name in self.get(f"observed_data/{column}", ndim=1)]
+        names = [str(name) for name in self.get(f"observed_data/{column}", ndim=1)]
         if self.integer("names_are_json", f"observed_data/{column}") == 1:
-            found = [str(json.loads(name)) for name in found]
-        return found
+            names = [str(json.loads(name)) for name in names]
+        return names
 
 
 def _is_bare_dimension(item: Any) -> bool:

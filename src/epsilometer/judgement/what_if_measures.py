@@ -82,11 +82,11 @@ class Measure:
 
     def described(self) -> dict[str, Any]:
         """As plain values, the largest weight 0."""
-        shift = max(float(each.log_weights.max()) for each in self.components)
+        shift = max(float(component.log_weights.max()) for component in self.components)
         nothing = self.log_no_leak - shift
         return {
             "noLeak": nothing if np.isfinite(nothing) else None,
-            "components": [each.described(shift) for each in self.components],
+            "components": [component.described(shift) for component in self.components],
         }
 
 
@@ -106,7 +106,7 @@ def measure_of_curves(
     curves_of: list[Curves] = []
     components = []
     for number, component in enumerate(posterior.solution.components):
-        if max(each.weights[number] for each in solutions) < NEGLIGIBLE_CELL:
+        if max(solution.weights[number] for solution in solutions) < NEGLIGIBLE_CELL:
             continue
         curves = component.curves
         key = (curves.family.name, curves.rate if curves.subsampled else 1.0)
@@ -133,11 +133,11 @@ def _component(
         epsilon = curves.epsilon(grid.leaks[rows], delta)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(solution.probability[number].sum(axis=0))
-            found = logs + solution.log_evidence - np.log1p(-nothing)
-            found = found - solution.model.epsilon.log_density(epsilon)
-        better = np.isfinite(found) & (logs > best[rows])
+            log_weights = logs + solution.log_evidence - np.log1p(-nothing)
+            log_weights = log_weights - solution.model.epsilon.log_density(epsilon)
+        better = np.isfinite(log_weights) & (logs > best[rows])
         best[rows] = np.where(better, logs, best[rows])
-        weights[rows] = np.where(better, found, weights[rows])
+        weights[rows] = np.where(better, log_weights, weights[rows])
     known = np.flatnonzero(np.isfinite(weights) & (best > -FAR))
     inside = np.arange(known[0], known[-1] + 1)
     filled = np.interp(inside, known, weights[known])
@@ -153,15 +153,15 @@ def share_beyond(measure: Measure, curves: Sequence[Curves], prior: Prior, delta
     """Posterior probability beyond the ends of the axes, if likelihoods stayed as they are there."""
     inside = math.exp(measure.log_no_leak) if np.isfinite(measure.log_no_leak) else 0.0
     beyond = 0.0
-    shift = max(float(each.log_weights.max()) for each in measure.components)
+    shift = max(float(component.log_weights.max()) for component in measure.components)
     inside *= math.exp(-shift)
     for component in measure.components:
         assert component.map_number is not None
-        own, size = curves[component.map_number], len(component.log_weights)
+        curve, size = curves[component.map_number], len(component.log_weights)
         centres = np.exp(component.first + component.step * np.arange(size))
         weights = np.exp(component.log_weights - shift)
-        inside += float(weights @ np.exp(prior.log_density(own.epsilon(centres, delta))))
-        last = own.epsilon(np.exp(component.ends[1] - np.array([component.step, 0.0])), delta)
+        inside += float(weights @ np.exp(prior.log_density(curve.epsilon(centres, delta))))
+        last = curve.epsilon(np.exp(component.ends[1] - np.array([component.step, 0.0])), delta)
         width = float(last[1] - last[0])
         if width > 0:
             beyond += float(weights[-1]) / width * prior.probability_above(float(last[1]))
@@ -217,7 +217,7 @@ def finite_deltas(curves: Sequence[Curves], largest: float, deltas: FloatArray) 
         [
             delta
             for delta in deltas.tolist()
-            if all(np.isfinite(each.epsilon(leak, delta)).all() for each in curves)
+            if all(np.isfinite(curve.epsilon(leak, delta)).all() for curve in curves)
         ]
     )
 
@@ -291,6 +291,6 @@ def _curves(posterior: Any, priors: Sequence[Prior], deltas: Sequence[float]) ->
 
 def _overlap(densities: Sequence[PanelDensity]) -> bool:
     """Whether there is an epsilon at which both densities are far above rounding errors."""
-    epsilon = np.linspace(0, max(each.breaks[-1] for each in densities), 2000)
-    heights = [each.density(epsilon) / each.values.max() for each in densities]
+    epsilon = np.linspace(0, max(density.breaks[-1] for density in densities), 2000)
+    heights = [density.density(epsilon) / density.values.max() for density in densities]
     return bool(np.min(heights, axis=0).max() > OVERLAP)

@@ -367,14 +367,14 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         return self._tabulated(base_leaks.leaks_of_worst(self._for_bases), 0)
 
     def _tabulated(self, parts: list[Part], column: int) -> Tabulated:
-        densities = []
+        histograms = []
         for part in parts:
             mass = part.mass[:, column]
             if mass.sum() > 1e-10:
                 edges, fine = refined(part.leaks, mass, step_of(part.leaks))
                 curves = self._for_bases.components[part.component].curves
-                densities.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
-        return mixed(_whole(densities, self._for_bases.no_leak), self._for_bases.no_leak)
+                histograms.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
+        return mixed(_whole(histograms, self._for_bases.no_leak), self._for_bases.no_leak)
 
     # --- the curve ------------------------------------------------------------------------------
 

@@ -362,9 +362,7 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
     finite = np.isfinite(solution.distributions.concentrations)
     if not finite.any():
         return resolution.region
-    table = np.sum([probability.sum(axis=1) for probability in solution.probability], axis=0)[
-        finite
-    ]
+    table = np.sum([mass.sum(axis=1) for mass in solution.probability], axis=0)[finite]
     table = table.reshape(resolution.means, resolution.concentrations)
     if not table.sum() > 0:
         return resolution.region

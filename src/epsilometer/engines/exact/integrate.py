@@ -153,7 +153,7 @@ def evaluate(
     nodes = panel_nodes(where.epsilon, count) if fixed is None else np.array([[fixed]])
     epsilon = nodes.ravel()
     if held is None:
-        breaks = [where.row(float(each)) for each in epsilon]
+        breaks = [where.row(float(node)) for node in epsilon]
         quadrature = strength_panels(breaks, model.strength, count)
     else:
         quadrature = held_strength(len(epsilon), held)

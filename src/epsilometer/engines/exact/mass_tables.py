@@ -162,25 +162,25 @@ class FluxTable:
             values = np.maximum(flux, LEAST_LOG_FLUX).reshape(len(path), accuracy.nodes)
             return _Sampled(path=path, low=low, high=high, values=values)
 
-        found = sampled(*_first_panels(len(seeds), paths.length, seeds))
+        samples = sampled(*_first_panels(len(seeds), paths.length, seeds))
         for _ in range(MOST_HALVINGS):
-            split = _to_split(len(seeds), found, accuracy, noise)
+            split = _to_split(len(seeds), samples, accuracy, noise)
             if not split.any():
                 break
-            coarse = found.take(split)
+            coarse = samples.take(split)
             middle = 0.5 * (coarse.low + coarse.high)
             halves = sampled(
                 np.tile(coarse.path, 2),
                 np.concatenate([coarse.low, middle]),
                 np.concatenate([middle, coarse.high]),
             )
-            found = found.take(~split).followed_by(halves)
-            found = found.take(np.lexsort((found.low, found.path)))
+            samples = samples.take(~split).followed_by(halves)
+            samples = samples.take(np.lexsort((samples.low, samples.path)))
         else:
             raise NotConvergedError(
                 f"the edge fluxes were not resolved after {MOST_HALVINGS} rounds of refinement."
             )
-        self._tabulate(len(seeds), found, accuracy, noise)
+        self._tabulate(len(seeds), samples, accuracy, noise)
 
     def _tabulate(self, count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> None:
         """Sum the flux between the points of all parts, forwards and backwards."""
@@ -252,12 +252,12 @@ class FluxTable:
         looked_up = self._parts.take(part, axis=0)
         count = looked_up.shape[-1] - 2 - drop
         basis = legendre.legvander(local, count - 1)
-        found = np.einsum("...fc,...c->...f", looked_up[..., :count], basis)
-        np.maximum(found, looked_up[..., -2], out=found)
-        np.minimum(found, looked_up[..., -1], out=found)
+        logs = np.einsum("...fc,...c->...f", looked_up[..., :count], basis)
+        np.maximum(logs, looked_up[..., -2], out=logs)
+        np.minimum(logs, looked_up[..., -1], out=logs)
         with np.errstate(divide="ignore"):
             offset = np.where(self._from_start[part], np.log(position), 0.0)
-        return found[..., 0] + offset, found[..., 1]
+        return logs[..., 0] + offset, logs[..., 1]
 
 
 def _log_tail(
@@ -348,8 +348,8 @@ class FluxMasses(Masses):
         guess = Guess.of(kernel)
         index, d_start = np.repeat(np.arange(entries), count), np.tile(nodes, entries)
         paths = Paths(entry=index, d_start=d_start, t_rate=1.0, length=end + BEYOND_END)
-        own = guess.take(index)
-        seeds = own.critical_epsilon(d_start)[:, None] + own.width[:, None] * SEED_STEPS
+        guesses = guess.take(index)
+        seeds = guesses.critical_epsilon(d_start)[:, None] + guesses.width[:, None] * SEED_STEPS
         self._table = FluxTable(kernel, paths, seeds, accuracy)
         self._strip = np.full((entries, count), -np.inf)
         if count > 1:

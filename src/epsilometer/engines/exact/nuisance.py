@@ -219,15 +219,15 @@ class CorrelationGrid(NuisanceGrid):
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray]) -> CorrelationGrid:
         """From the arrays of :meth:`stored` in a file."""
-        found = cls(
+        grid = cls(
             reach=(float(arrays["nuisance_box"][0]), float(arrays["nuisance_box"][1])),
             tau=arrays["nuisance_tau"],
             r=arrays["nuisance_r"],
             log_weight=arrays["nuisance_log_weight"],
         )
-        if len(found.log_weight) != len(found.tau) * len(found.r):
+        if len(grid.log_weight) != len(grid.tau) * len(grid.r):
             raise InputError("expected a weight for every node of the nuisance grid.")
-        return found
+        return grid
 
 
 def _prior_gauss(

@@ -86,26 +86,26 @@ class SpreadGrid(NuisanceGrid):
 
     def nodes_at_cuts(self, model: CountModel) -> BoolArray:
         """Nodes of the spread on an outer panel that is not at an end of the prior."""
-        found = np.zeros(len(self), dtype=bool)
+        cut_nodes = np.zeros(len(self), dtype=bool)
         prior = model.dependence.spread
         if len(self.breaks) and prior is not None:
-            found[: self.count] |= self.breaks[0] > 0
-            found[-self.count :] |= self.breaks[-1] < 0.9 * float(
+            cut_nodes[: self.count] |= self.breaks[0] > 0
+            cut_nodes[-self.count :] |= self.breaks[-1] < 0.9 * float(
                 prior.upper_quantile(BEYOND_LAST_PANEL)
             )
-        return found
+        return cut_nodes
 
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray], breaks: FloatArray) -> SpreadGrid:
         """From the arrays of :meth:`stored` in a file, and the breaks of the marginal."""
-        found = cls(
+        grid = cls(
             breaks=breaks,
             spread=arrays["nuisance_spread"],
             log_weight=arrays["nuisance_log_weight"],
         )
-        if len(found.spread) != len(found.log_weight):
+        if len(grid.spread) != len(grid.log_weight):
             raise InputError("expected a weight for every node of the spread.")
-        return found
+        return grid
 
 
 def first_spread_grid(prior: Prior, count: int) -> SpreadGrid:

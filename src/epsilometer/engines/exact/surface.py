@@ -179,14 +179,14 @@ class AttackSurface:
         return self._at(refinement)
 
     def _at(self, refinement: int) -> AttackSurface:
-        found = replace(
+        surface = replace(
             self.of(self.counts, self.likelihood, self.deltas, refinement=refinement),
             multiplicity=self.multiplicity,
             end=self.end,
             log_offset=self.log_offset,
             refinements=self.refinements,
         )
-        return found if self.planar else found.deepened(self.depth)
+        return surface if self.planar else surface.deepened(self.depth)
 
     # --- derived surfaces -----------------------------------------------------------------------
 
@@ -302,10 +302,10 @@ class AttackSurface:
 
         jobs: list[tuple[Masses | None, IndexArray, slice]] = []
         everyone = np.arange(attacks)
-        for own, table in [(everyone, None)] if thin else self._tables_for(delta):
-            for start in range(0, len(own), size):
-                part = slice(start, min(start + size, len(own)))
-                jobs.append((table, own[part], part))
+        for indices, table in [(everyone, None)] if thin else self._tables_for(delta):
+            for start in range(0, len(indices), size):
+                part = slice(start, min(start + size, len(indices)))
+                jobs.append((table, indices[part], part))
         # In the order of the parts, so that threads do not change a single bit.
         # Fluxes use the pool themselves: tasks waiting for their own pool would deadlock.
         apply = thread_pool().map if len(jobs) > 1 and not thin else map
@@ -340,7 +340,7 @@ class AttackSurface:
 
         Attacks of equal sharpness share a table, so that only a few need many nodes in d.
         """
-        largest = next((each for each in self.deltas if each >= delta), delta)
+        largest = next((table_delta for table_delta in self.deltas if table_delta >= delta), delta)
         if largest not in self.tables:
             nodes, attacks = len(self.nuisance), len(self.multiplicity)
             sharp = Guess.of(self.kernel).sharpness_of_each(largest).reshape(nodes, attacks)
@@ -348,7 +348,7 @@ class AttackSurface:
             parts = np.split(order, range(0, attacks, max(1, TABLE_ATTACKS // nodes))[1:])
             self.tables[largest] = [(part, self._table(part, largest)) for part in parts]
         made = self.tables[largest]
-        return [(own, table.coarse()) for own, table in made] if self.refinement == 0 else made
+        return [(part, table.coarse()) for part, table in made] if self.refinement == 0 else made
 
     def _table(self, attacks: IndexArray, largest: float) -> Masses:
         nodes = len(self.nuisance)

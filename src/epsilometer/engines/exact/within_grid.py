@@ -78,8 +78,8 @@ class WithinGrid(NuisanceGrid):
         uniform = rng.random(len(cell))
         for start in range(0, len(cell), CELLS_AT_ONCE):
             part = slice(start, start + CELLS_AT_ONCE)
-            own = logs[cell[part]] @ to_mesh.T + prior
-            below = np.cumsum(np.exp(own - own.max(axis=1, keepdims=True)), axis=1)
+            mesh_logs = logs[cell[part]] @ to_mesh.T + prior
+            below = np.cumsum(np.exp(mesh_logs - mesh_logs.max(axis=1, keepdims=True)), axis=1)
             picked[part] = (below < uniform[part, None] * below[:, -1:]).sum(axis=1)
         tau = self.end * (np.minimum(picked, FINE - 1) + rng.random(len(cell))) / FINE
         return {"within_correlation": tau}
