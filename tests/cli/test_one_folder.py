@@ -125,7 +125,7 @@ def test_the_columns_decide_and_nothing_else(
 
 def test_the_reason_is_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_counts(tmp_path / "counts.csv", "cross-fed")
-    assert run(["estimate", str(path), "--delta", "0.01"]) == 0
+    assert run(["estimate", str(path), "--delta", "0.01", "--details"]) == 0
     out = capsys.readouterr().out
     assert "the counts were measured by cross-feeding" in out.replace("\n  ", " ")
     assert "Decisions on one challenge base are correlated" in out.replace("\n  ", " ")
@@ -300,7 +300,7 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(
         in said
     )
     whole = asked(capsys, "estimate", result, "--model", "curve", "--family", "gaussian")
-    assert whole["model"] == "profile"
+    assert whole["model"] == "curve"
     assert "at least 0 for statistic logit" in refused(
         capsys, "estimate", result, "--statistic", "logit"
     )
@@ -353,7 +353,7 @@ def test_several_bases_pay_for_the_best_of_them(
         rows = {row["estimator"]: row for row in found["rows"]}
         model = em.CurveModel(delta=0.01)
         low, high = em.estimate(scores, model).credible_interval("epsilon", 0.9)
-        assert [rows["Epsilometer, whole curve"][end] for end in ("lower", "upper")] == [low, high]
+        assert [rows["Epsilometer, curve model"][end] for end in ("lower", "upper")] == [low, high]
         for estimator in FROM_SCORES:
             row = rows[estimator.label]
             if estimator.one_run:

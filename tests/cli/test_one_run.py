@@ -104,7 +104,7 @@ def test_the_whole_way(leaking: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_text_speaks_of_canaries(leaking: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", str(leaking), "--claim", "1", "--fail-on", "proven"]) == 3
+    assert run(["audit", str(leaking), "--claim", "1", "--fail-on", "proven", "--details"]) == 3
     text = capsys.readouterr().out
     assert "FAIL (proven)" in text
     assert "shown (by canaries)" in text
@@ -258,12 +258,12 @@ def test_gradient_canaries_by_an_audit_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.claim is not None
     assert found.claim.epsilon == pytest.approx(1.00, abs=0.01)
     assert found.model is None
-    assert found.profile is not None
-    assert [family.name for family in found.profile.families] == ["gaussian"]
+    assert found.curve is not None
+    assert [family.name for family in found.curve.families] == ["gaussian"]
     other = em.rows.read_audit(folder / "audit.toml", tables={"estimate": {"family": "average"}})
     sys.modules.pop("training", None)
-    assert other.profile is not None
-    assert len(other.profile.families) == 3
+    assert other.curve is not None
+    assert len(other.curve.families) == 3
 
 
 def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,7 +175,7 @@ def test_an_audit_is_updated_in_place(
     (tmp_path / "more.csv").write_text(re.sub(r"\n(?=\d)", "\nother-", losses.to_csv()))
     for number, file in enumerate(("new.csv", "more.csv"), 1):
         command = ["estimate", str(result / "posterior.nc"), str(tmp_path / file)]
-        assert run([*command, "--output", str(result)]) == 0
+        assert run([*command, "--output", str(result), "--details"]) == 0
         out = capsys.readouterr().out
         assert file in out
         assert f"the previous result is kept in {result / f'previous-{number}'}" in out

@@ -106,7 +106,7 @@ def test_what_was_written(made: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_the_audit_in_words(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "audit", made / "audit.toml")
+    text = said(capsys, "audit", made / "audit.toml", "--details")
     assert "0 models trained now, 24 reused, 0 failed." in text
     assert "Points share models" in text
     assert "challenge base" not in text

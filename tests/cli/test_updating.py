@@ -85,7 +85,7 @@ def test_files_are_batches(first: str, second: str, capsys: pytest.CaptureFixtur
 
 
 def test_the_table_in_a_real_process(first: str, second: str) -> None:
-    done = in_shell("estimate", first, second, *DELTA)
+    done = in_shell("estimate", first, second, *DELTA, "--details")
     assert done.returncode == 0
     assert done.stderr == ""
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -94,7 +94,7 @@ def test_the_table_in_a_real_process(first: str, second: str) -> None:
     assert table["first.csv"][1] == table["second.csv"][1] == "2"
     assert "nats" in done.stdout
     # One batch needs no table.
-    assert "nats" not in in_shell("estimate", first, *DELTA).stdout
+    assert "nats" not in in_shell("estimate", first, *DELTA, "--details").stdout
 
 
 @pytest.mark.slow

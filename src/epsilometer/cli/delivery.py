@@ -254,6 +254,7 @@ def _text(judged: Sequence[em.Result], delivery: DeliveryOptions, *, trained: bo
     from epsilometer.report.views import views_of
 
     origin, text = judged[0].origin, ""
+    details = delivery.details or delivery.check_model  # which is asked for to be read
     if trained:
         models = origin.models
         text = (
@@ -262,7 +263,7 @@ def _text(judged: Sequence[em.Result], delivery: DeliveryOptions, *, trained: bo
         )
     parts = []
     for result in judged:
-        part = views_of(result).text(result, details=delivery.details)
+        part = views_of(result).text(result, details=details)
         if result.origin.variant is not None:
             name = _files.printable(result.origin.variant)
             part = (
