@@ -51,14 +51,9 @@ READ = {
         "RocCheck.surprising",
     ),
     "checks/sensitivity.py": ("AlternativePrior.credible_interval",),
-    "engines/curve/solve.py": (
-        *(
-            "Solution.edges_of",
-            "Solution.distribution_weights",
-            "Solution.rows_of",
-            "Solution.weights",
-        ),
-        "Solution.strength_rows",
+    "engines/curve/solve.py": (  # the posterior's marginals, on the first query of each
+        *("Solution.edges_of", "Solution.distribution_weights", "Solution.rows_of"),
+        *("Solution.strength_rows", "Solution.weights", "_strength_rows"),
     ),
     "proofs/proof.py": ("Proof.described", "Proof.hopeless", "rounded_down"),
 }

@@ -57,7 +57,11 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
     if result.scores.models is not None:
         facts.append(("shared models", SHARED_ESTIMATE))
     if before:
-        after = probability_text(nothing) if nothing >= NEGLIGIBLE_FAMILY else f"below {NEGLIGIBLE_FAMILY:g}"
+        after = (
+            probability_text(nothing)
+            if nothing >= NEGLIGIBLE_FAMILY
+            else f"below {NEGLIGIBLE_FAMILY:g}"
+        )
         facts.append(("no leak at all", f"probability {after} (prior: {before:g})."))
     return [(label, capital(text)) for label, text in facts]
 
@@ -95,7 +99,9 @@ def _families(result: CurveResult) -> Rows:
     rest = families[len(kept) :]
     if rest:
         before = sum(row.prior for row in rest)
-        rows.append((f"{len(rest)} others", "", "", f"below {NEGLIGIBLE_FAMILY:g} each", f"{before:.3f}"))
+        rows.append(
+            (f"{len(rest)} others", "", "", f"below {NEGLIGIBLE_FAMILY:g} each", f"{before:.3f}")
+        )
     return rows
 
 
