@@ -26,6 +26,7 @@ def says_once(call: Callable[Arguments, Returned]) -> Callable[Arguments, Return
 
     @wraps(call)
     def said(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
+        __tracebackhide__ = True  # pytest shows the caller's line
         if _told.get() is not None:
             return call(*arguments, **options)
         token = _told.set(set())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilometer import _validate
@@ -85,7 +86,9 @@ def assert_private(
     from epsilometer.judgement.verdict import FAIL_ON, Grounds, Outcome
     from epsilometer.report.text.sentences import verdict_sentence
 
-    _validate.one_of("fail_on", fail_on, FAIL_ON)
+    _validate.one_of("fail_on", fail_on, [gate for gate in FAIL_ON if gate != "never"])
+    if epsilon != math.inf:
+        epsilon = _validate.non_negative("epsilon", epsilon)
     result = result_for(
         data,
         claim=epsilon,

@@ -34,7 +34,7 @@ delta = 0.1
 
 OWN = """
 import numpy as np
-from epsilometer import Dataset
+from epsilometer.rows import Dataset
 
 def first(population, count, rng):
     return list(range(count))
@@ -156,20 +156,20 @@ def answered(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["profile", "published"])
+@pytest.mark.parametrize("model", ["curve", "count"])
 def test_page_terminal_and_json_name_the_copies(
     folder: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = "ase 0: its challenge point (record 17) is also in D as record 29:"
     path = written(folder, "[17, 3, 5]", "replicates = 8")
-    path.write_text(path.read_text().replace("published", model))
+    path.write_text(path.read_text().replace('model = "count"', f'model = "{model}"'))
     page = folder / "page.html"
     found = answered(path, capsys, "--report", str(page))
     assert found["plan"]["challenge"] == "given"
     assert said in json.dumps(found)
     assert said in page.read_text(encoding="utf-8")
     assert run(["audit", str(path), "--allow-unconverged"]) == 0
-    assert f"warning: b{said}" in capsys.readouterr().err
+    assert f"warning: B{said}" in capsys.readouterr().err
     grown = answered(written(folder, "[17, 3, 5, 2]", "replicates = 8"), capsys)
     assert (grown["models_trained"], grown["models_reused"]) == (16, 48)
     assert run(["audit", str(written(folder, '"outliers"'))]) == 2

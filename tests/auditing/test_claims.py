@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import epsilometer as em
+from epsilometer.judgement.claims import NoPromise
 from epsilometer.cli.main import run
 from epsilometer.training.accounting import accounted_epsilon
 
@@ -95,7 +96,7 @@ def test_reading_a_configuration_trains_nothing(config: Path) -> None:
     assert found.claim is None
     said: list[str] = []
     with pytest.raises(
-        em.TrainingError, match=r"\[algorithm\] training failed \(ZeroDivisionError"
+        em.errors.TrainingError, match=r"\[algorithm\] training failed \(ZeroDivisionError"
     ):
         found.with_training_claim(said.append)
     stated = em.rows.read_audit(config, tables={"estimate": {"claim": 2.0}})
@@ -105,10 +106,9 @@ def test_reading_a_configuration_trains_nothing(config: Path) -> None:
 
 def test_a_promise_about_other_neighbours_is_left_aside(config: Path) -> None:
     edited(config, 'adjacency = "include"', 'adjacency = "replace"')
-    said: list[str] = []
-    assert em.rows.read_audit(config).with_training_claim(said.append).claim is None
-    assert len(said) == 1
-    assert "replaces records, so the promise is left aside" in said[0]
+    found = em.rows.read_audit(config).with_training_claim(lambda _: None)
+    assert found.claim is None
+    assert "replaces records, so the promise is left aside" in found.warnings[0]
 
 
 def test_other_deltas_and_doubts(config: Path) -> None:
@@ -116,16 +116,20 @@ def test_other_deltas_and_doubts(config: Path) -> None:
     edited(config, "PrivacyEngine()", 'PrivacyEngine(accountant="rdp")')
     said: list[str] = []
     found = em.rows.read_audit(config).with_training_claim(said.append)
-    assert said[1].startswith("warning: the accountant counted different steps or sampling rates")
-    assert len(said) == 2
+    assert len(said) == 1
+    assert found.warnings[0].startswith("the accountant counted different steps or sampling rates")
     assert found.claim is not None
     assert found.claimed_at(1e-2) == found.claim.epsilon
     assert found.claimed_at(1e-1) < found.claim.epsilon < found.claimed_at(1e-3)
 
 
-def test_without_noise_nothing_is_claimed(config: Path) -> None:
+@pytest.mark.parametrize("adjacency", ["include", "replace"])
+def test_without_noise_nothing_is_promised(config: Path, adjacency: str) -> None:
     edited(config, "noise_multiplier=4.0", "noise_multiplier=0.0")
-    assert em.rows.read_audit(config).with_training_claim(lambda _: None).claim is None
+    edited(config, 'adjacency = "include"', f'adjacency = "{adjacency}"')
+    claim = em.rows.read_audit(config).with_training_claim(lambda _: None).claim
+    assert claim is not None
+    assert claim.stated == NoPromise("its accountant states an infinite epsilon")
 
 
 def test_an_engine_that_is_not_returned(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""``em.estimate``, ``em.prove`` and ``em.compare_*`` on files: as on the data that they hold."""
+"""``em.estimate``, ``em.prove`` and ``em.compare`` on files: as on the data that they hold."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def test_proofs_and_comparisons_read_files(files: Path) -> None:
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         em.estimate(tmp_path / "nothing.csv", PUBLISHED)
-    with pytest.raises(InputError, match="the published model needs counts or losses"):
+    with pytest.raises(InputError, match="the count model needs counts or losses"):
         em.estimate(SCORES, PUBLISHED)
-    with pytest.raises(InputError, match="expected CountModel or ProfileModel"):
-        em.estimate(COUNTS, "model")  # type: ignore[call-overload]
+    with pytest.raises(InputError, match="expected model to be one of curve, count, got model='model'"):
+        em.estimate(COUNTS, "model", delta=0.1)
     (tmp_path / "audit.toml").write_text("")
     with pytest.raises(InputError, match=r"epsilometer audit .*audit\.toml"):
         em.estimate(tmp_path / "audit.toml", CURVE)

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.comparison.estimators import compare_scores
 from epsilometer.errors import InputError
 from epsilometer.auditing.answering import default_model, result_for
 from epsilometer.inputs import sources as inputs
 from epsilometer.inputs.held import source_of
 from epsilometer.inputs.source import LossOptions
 from epsilometer.inputs.sources import read, read_text
-from epsilometer.judgement.result import Question
+from epsilometer.judgement.question import Question
 from epsilometer.model.from_words import likelihood_for
 
 PLAIN = em.AttackCounts(
@@ -90,7 +91,7 @@ def test_losses_in_every_form(name: str, tmp_path: Path) -> None:
     found = read(path, LossOptions(statistic="loss", target_alpha=0.2))
     assert found.losses == expected
     assert found.scores == em.attacks.scores_of(expected, em.attacks.Loss())
-    counts = found.data("published")
+    counts = found.data("count")
     assert counts.measured == em.rows.MeasuredBy(
         design="cross-fed", target_alpha=0.2, statistic="loss"
     )
@@ -102,10 +103,10 @@ def test_objects_are_what_their_files_are(tmp_path: Path) -> None:
     assert source_of(LOSSES).scores == source_of(tmp_path / "losses.csv").scores
     scores = em.attacks.scores_of(LOSSES)
     scores.write(tmp_path / "scores.csv")
-    assert source_of(scores).data("profile") == source_of(str(tmp_path / "scores.csv")).scores
+    assert source_of(scores).data("curve") == source_of(str(tmp_path / "scores.csv")).scores
     CROSS.write(tmp_path / "counts.json")
     assert source_of(CROSS).counts == source_of(tmp_path / "counts.json").counts
-    with pytest.raises(InputError, match="expected AttackCounts, Scores, Losses or the path"):
+    with pytest.raises(InputError, match="expected the path of a file, a store or a result folder; a data frame"):
         source_of(5)
 
 
@@ -117,8 +118,8 @@ def test_canaries_of_one_run_are_told_from_models() -> None:
     # Canaries all the same, each base a run of its own; bounds of one run read all of them together.
     assert runs.one_run
     assert runs.scores is not None
-    several_runs = em.compare(runs.scores, delta=0.01).rows
-    as_models = em.compare(runs.scores, delta=0.01, one_run=False).rows
+    several_runs = compare_scores(runs.scores, delta=0.01).rows
+    as_models = compare_scores(runs.scores, delta=0.01, one_run=False).rows
     for rows, refused in ((several_runs, 0), (as_models, 4)):
         bounds = [row for row in rows if row.label.startswith("one-run")]
         assert len(bounds) == 4
@@ -128,9 +129,8 @@ def test_canaries_of_one_run_are_told_from_models() -> None:
 @pytest.mark.parametrize("option", ["statistic", "target_alpha", "variant"])
 def test_options_of_losses_are_refused_without_any(option: str) -> None:
     options = LossOptions(**{option: {"target_alpha": 0.1}.get(option, "loss")})  # type: ignore[arg-type]
-    name = option.replace("_", "-")
     for text in ("score,member\n3,1\n2,0\n1,1\n", PLAIN.to_csv()):
-        with pytest.raises(InputError, match=f"--{name} is for losses; file.csv has none"):
+        with pytest.raises(InputError, match=f"`{option}=` is for losses; file.csv has none"):
             read_text(text, "file.csv", options)
 
 
@@ -167,7 +167,7 @@ def test_losses_of_a_result_are_read_as_its_audit_did(
     expected = em.rows.cross_feed(
         LOSSES, em.attacks.Threshold(), statistic=em.attacks.Loss()
     ).counts(0.2)
-    assert found.data("published") == expected
+    assert found.data("count") == expected
     # Without a posterior too, and an option goes before.
     (folder / "posterior.nc").unlink()
     assert read(folder).scores == found.scores
@@ -183,7 +183,7 @@ def test_code_that_a_summary_names_is_not_run(
     )
     folder = written(tmp_path / "result", published, counts=attack("hostile:look"))
     LOSSES.write(folder / "losses.csv")
-    with pytest.raises(InputError, match=r"scored by 'hostile:look'.* give it as --statistic"):
+    with pytest.raises(InputError, match=r"scored by 'hostile:look'.* give it as `statistic=`"):
         inputs.read_folder_losses(folder)
     assert not (tmp_path / "ran").exists()
     # The posterior needs no losses, and a name that the user gives is run.
@@ -215,7 +215,7 @@ def test_the_default_model_follows_the_design() -> None:
     for counts, name in ((CROSS, "correlated"), (OWN, "binomial"), (PLAIN, "binomial")):
         assert posterior_of(counts, delta=0.01).model.likelihood.name == name
     # Losses are cross-fed where counts are made of them.
-    assert default_model(source_of(LOSSES).data("published"), 0.01) == em.CountModel(
+    assert default_model(source_of(LOSSES).data("count"), 0.01) == em.CountModel(
         delta=0.01,
         likelihood=default_model(CROSS, 0.01).likelihood,  # type: ignore[union-attr]
     )
@@ -228,11 +228,11 @@ def test_results_of_the_whole_curve(tmp_path: Path) -> None:
     found = read(folder)
     assert found.scores == scores
     assert not found.one_run
-    with pytest.raises(InputError, match="the published model needs counts or losses, got scores"):
-        found.data("published")
+    with pytest.raises(InputError, match="the count model needs counts or losses, got scores"):
+        found.data("count")
     # What an audit leaves beside it is what the published model is estimated from.
     em.estimate(CROSS, em.CountModel(delta=0.01)).save(folder / "count.nc")
-    assert read(folder).data("published") == CROSS
+    assert read(folder).data("count") == CROSS
     canaries = em.estimate(em.Scores.of_canaries([3, 1, 2.5], [2, 0, 0.5]), QUICK)
     assert read(written(tmp_path / "canaries", canaries)).one_run
 

@@ -45,7 +45,7 @@ LONGEST_MESSAGE = 160
 
 
 class Counted(NamedTuple):
-    """The count model's part: how models were attacked, and the call that estimates from their counts."""
+    """The count model's part: how models were attacked, their counts, and what estimates from them."""
 
     attacked: AttackResult
     counts: AttackCounts
