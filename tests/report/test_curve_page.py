@@ -170,7 +170,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
 
 @pytest.mark.parametrize(
     ("claim", "said"),
-    [(50.0, "not a proof"), (3.0, "Next: Rely on the proven bound, or justify the family")],
+    [(50.0, "not a proof"), (3.0, "Next: Rely on the proven bound, or fix the family")],
 )
 def test_other_verdicts_have_their_advice(claim: float, said: str) -> None:
     result = replace(bare(), question=Question(claim=claim))
