@@ -13,10 +13,10 @@ import pytest
 
 import epsilometer as em
 from epsilometer import testing
+from epsilometer.api import judge
 from epsilometer.engines import estimate as estimating
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.errors import InputError, NotConvergedError
-from epsilometer.api import judge
 from epsilometer.judgement.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.testing import InconclusiveWarning, assert_private
@@ -223,7 +223,7 @@ def test_either_delta_or_a_model() -> None:
 
 @pytest.mark.parametrize("fail_on", GATES)
 def test_an_infinite_epsilon_promises_nothing_and_fails(fail_on: Any) -> None:
-    with pytest.raises(AssertionError, match="^NO PROMISE: the training promises nothing: "):
+    with pytest.raises(AssertionError, match=r"^NO PROMISE: the training promises nothing: "):
         assert_private(LEAKY, epsilon=float("inf"), delta=1e-3, fail_on=fail_on)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import epsilometer as em
-from epsilometer.judgement.claims import NoPromise
 from epsilometer.cli.main import run
+from epsilometer.judgement.claims import NoPromise
 from epsilometer.training.accounting import accounted_epsilon
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "opacus"

@@ -73,7 +73,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         em.estimate(tmp_path / "nothing.csv", PUBLISHED)
     with pytest.raises(InputError, match="the count model needs counts or losses"):
         em.estimate(SCORES, PUBLISHED)
-    with pytest.raises(InputError, match="expected model to be one of curve, count, got model='model'"):
+    with pytest.raises(
+        InputError, match="expected model to be one of curve, count, got model='model'"
+    ):
         em.estimate(COUNTS, "model", delta=0.1)
     (tmp_path / "audit.toml").write_text("")
     with pytest.raises(InputError, match=r"epsilometer audit .*audit\.toml"):

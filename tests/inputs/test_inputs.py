@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.auditing.answering import default_model, result_for
 from epsilometer.comparison.estimators import compare_scores
 from epsilometer.errors import InputError
-from epsilometer.auditing.answering import default_model, result_for
 from epsilometer.inputs import sources as inputs
 from epsilometer.inputs.held import source_of
 from epsilometer.inputs.source import LossOptions
@@ -106,7 +106,7 @@ def test_objects_are_what_their_files_are(tmp_path: Path) -> None:
     assert source_of(scores).data("curve") == source_of(str(tmp_path / "scores.csv")).scores
     CROSS.write(tmp_path / "counts.json")
     assert source_of(CROSS).counts == source_of(tmp_path / "counts.json").counts
-    with pytest.raises(InputError, match="expected the path of a file, a store or a result folder; a data frame"):
+    with pytest.raises(InputError, match="expected the path of a file, a store or a result folder"):
         source_of(5)
 
 

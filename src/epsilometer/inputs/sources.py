@@ -57,8 +57,8 @@ COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h
 """Columns that identify a table of counts."""
 
 NOT_DATA = {
-    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, then "
-    "give its result folder or store",
+    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, "
+    "then give its result folder or store",
     ".html": "is a report; give the result folder or the file that it was made from",
     ".xlsx": "is a spreadsheet; save the table as CSV",
     ".xls": "is a spreadsheet; save the table as CSV",
