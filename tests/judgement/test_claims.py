@@ -80,9 +80,11 @@ def test_one_delta_is_a_curve_of_length_one(
         atol = 3 * curve.tolerance * float(alone.density("epsilon", claim))
         assert row.probability_above == pytest.approx(verdict.probability_above, abs=atol)
         assert (verdict.label, verdict.claim) == (label, row.claim)
-        assert verdict.reasons[0].partition(" at delta")[0] == together.reasons[0].partition(
-            " at delta"
-        )[0] or label == "FAIL (proven)"
+        assert (
+            verdict.reasons[0].partition(" at delta")[0]
+            == together.reasons[0].partition(" at delta")[0]
+            or label == "FAIL (proven)"
+        )
 
 
 def test_fail_at_any_delta_and_pass_only_at_all(posterior: em.Posterior) -> None:

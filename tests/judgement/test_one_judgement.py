@@ -310,3 +310,20 @@ def test_an_infinite_claim_promises_nothing(deltas: tuple[float, ...], tmp_path:
     assert "NO PROMISE" in (tmp_path / "page.html").read_text(encoding="utf-8")
     with pytest.raises(AssertionError, match="NO PROMISE"):
         assert_private(scores(), epsilon=float("inf"), delta=1e-2, fail_on="proven")
+
+
+@pytest.mark.parametrize("fail_on", ["never", "proven", "fail", "inconclusive"])
+def test_a_folder_that_promises_nothing_is_read_back(
+    fail_on: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    posterior = em.estimate(scores(), model_of("curve", None))
+    claim = em.judgement.NoPromise("its accountant states an infinite epsilon")
+    result_of(posterior, Question(claim=claim, claim_source="algorithm")).write(tmp_path)
+    for command in ("report", "estimate"):
+        assert run([command, str(tmp_path), "--fail-on", fail_on]) == 3
+        assert capsys.readouterr().out.startswith(
+            "NO PROMISE: the training promises nothing: its accountant states an infinite"
+        )
+    if fail_on in ("never", "proven"):
+        assert run(["prove", str(tmp_path), "--fail-on", fail_on]) == 3
+        assert "NO PROMISE" in capsys.readouterr().err

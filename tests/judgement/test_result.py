@@ -83,9 +83,7 @@ def test_a_verdict_computes_no_more_than_it_needs(counted: dict[str, int]) -> No
 def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[str, int]) -> None:
     model = em.CountModel(delta=1e-3, likelihood=em.likelihoods.CorrelatedNormal())
     messages: list[str] = []
-    judged = result_of(
-        em.estimate(PERFECT, model), Question(level=0.8), on_message=messages.append
-    )
+    judged = result_of(em.estimate(PERFECT, model), Question(level=0.8), on_message=messages.append)
     beside = judged.to_dict()["independent_counts"]
     binomial = em.estimate(PERFECT, em.CountModel(delta=1e-3))
     assert beside["interval"] == list(binomial.credible_interval("epsilon", 0.8))

@@ -256,7 +256,13 @@ def refuse(*_: object) -> tuple[str, ...]:
 @pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
-    verdict = ruled(above, refuted="it is", untrusted=None if trusted else INACCURATE, objections=refuse, caveats=refuse)
+    verdict = ruled(
+        above,
+        refuted="it is",
+        untrusted=None if trusted else INACCURATE,
+        objections=refuse,
+        caveats=refuse,
+    )
     assert (verdict.label, verdict.reasons) == ("FAIL (proven)", ("it is",))
     assert verdict.trustworthy is trusted
     # The leaning of the posterior alone is still available.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,6 +120,9 @@ def read_attacked(
         store.check(plan, accept_changed_code=True)
         sizes = store.sizes()
         losses: Any = store.measured(sizes, choose_variant(sizes.variants, variant))
+    claim = None if settings.claim is None else settings.claim.epsilon
+    if claim is not None and not math.isfinite(claim):
+        claim = None  # nothing is promised, so there is no gap to it
     return _checked(
         Attacked(
             label=f"{settings.store.name} of {path.name}",
@@ -127,7 +131,7 @@ def read_attacked(
             own=f"{settings.attack.name}, {settings.statistic.name}",
             store=settings.store,
             delta=settings.delta,
-            claim=None if settings.claim is None else settings.claim.epsilon,
+            claim=claim,
         )
     )
 

@@ -186,7 +186,7 @@ def _measure_until(
             goal.analyse(
                 size,
                 partial(_scores, now, measurement),
-                lambda estimated=estimated: [each.answer for each in estimated()],  # type: ignore[misc]
+                lambda estimated=estimated: [variant.answer for variant in estimated()],  # type: ignore[misc]
             )
         )
         how.say(f"{size:,} of {most:,} bases: {goal.progress(analyses[-1])}")

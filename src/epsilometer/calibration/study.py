@@ -191,7 +191,15 @@ def code_digest() -> str:
     """A short hash of all source code that a study's numbers depend on."""
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
-    for folder in ("baselines", "calibration", "checks", "engines", "model", "posteriors", "proofs"):
+    for folder in (
+        "baselines",
+        "calibration",
+        "checks",
+        "engines",
+        "model",
+        "posteriors",
+        "proofs",
+    ):
         for path in sorted((package / folder).rglob("*.py"), key=Path.as_posix):
             name = path.relative_to(package).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -137,13 +137,17 @@ class DeliveryOptions(GateOptions):
         ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.
         """
         outputs.check_folder(self.output, force=self.force, same=same)
-        own = outputs.own_files(self.output)
+        own_paths = outputs.own_files(self.output)
         outputs.check_file(
-            self.report, outputs.PAGE_ENDINGS, option=self.report_option, force=self.force, own=own
+            self.report,
+            outputs.PAGE_ENDINGS,
+            option=self.report_option,
+            force=self.force,
+            own=own_paths,
         )
 
         def written_before(folder: Path) -> bool:
-            return all(each.resolve() in own for each in folder.rglob("*") if each.is_file())
+            return all(path.resolve() in own_paths for path in folder.rglob("*") if path.is_file())
 
         outputs.check_folder(
             self.figures, option="--figures", force=self.force, same=written_before
@@ -158,7 +162,9 @@ class DeliveryOptions(GateOptions):
     def pages(self, suffixes: Sequence[str] = ("",)) -> list[Path]:
         """The pages that are to be written, one for each variant."""
         page = self.report
-        return [] if page is None else [page.with_stem(f"{page.stem}{each}") for each in suffixes]
+        return (
+            [] if page is None else [page.with_stem(f"{page.stem}{suffix}") for suffix in suffixes]
+        )
 
     def remember(self, audit: str | None, suffixes: Sequence[str] = ("",), *, done: bool) -> None:
         """Note in the result folder what is written with it; see :mod:`epsilometer.cli.outputs`."""

@@ -288,7 +288,7 @@ class ClaimOptions:
         if self.level is not None:
             _validate.level(self.level)
         if self.claim is not None:
-            _validate.non_negative("claim", self.claim)
+            check_claim(self.claim)
         if self.claim_curve is None:
             return
         if len(deltas) < 2:
@@ -304,6 +304,12 @@ class ClaimOptions:
         if all(curve(delta) == float("inf") for delta in deltas):
             raise InputError(f"{self.claim_curve}: nothing is claimed at any of the deltas.")
         return curve
+
+
+def check_claim(claim: float) -> None:
+    """Refuse a claim that is no number from 0; infinity is one, and promises nothing."""
+    if claim != float("inf"):
+        _validate.non_negative("claim", claim)
 
 
 def given(*groups: Any) -> dict[str, Any]:

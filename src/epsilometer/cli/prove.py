@@ -52,21 +52,28 @@ def prove(
         _validate.open_unit_interval("error", error)
     _validate.one_of("fail_on", fail_on, ("never", "proven"))
     if claim is not None:
-        _validate.non_negative("claim", claim)
+        options.check_claim(claim)
     source = results.source_of(file, LossOptions(statistic=statistic, variant=variant))
     known, recorded = source.asked, source.recorded
     if delta is None and recorded is not None:
         delta = recorded.delta
     options.need_delta(delta)
     delta = _validate.delta(delta)
+    stated: Any = claim
     if claim is None and recorded is not None and recorded.claim and delta == recorded.delta:
-        claim = recorded.claim.epsilon
-    if claim is None and fail_on != "never":
+        stated = recorded.claim.stated
+    stated = em.judgement.Question(claim=stated).claim  # where infinity becomes no promise
+    promised = not isinstance(stated, em.judgement.NoPromise)
+    if not promised:
+        results.warn(f"NO PROMISE: the training promises nothing: {stated.reason}.")
+    elif stated is None and fail_on != "never":
         raise InputError(f"--fail-on {fail_on} needs a claimed epsilon: --claim.")
+    claim = stated if promised else None
     independent = False if shared_models else known.get("independent", True)
     proof = em.prove(source, delta=delta, claim=claim, error=error, independent=independent)
     results.answer(as_json, proof.described, lambda: _text(proof, source.provable))
-    return REFUSED if fail_on == "proven" and proof.refuted else 0
+    refused = not promised or (fail_on == "proven" and proof.refuted)
+    return REFUSED if refused else 0
 
 
 def _text(proof: em.Proof, data: Any) -> str:

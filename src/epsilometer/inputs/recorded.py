@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from epsilometer import _files
 from epsilometer.errors import InputError
+from epsilometer.judgement.claims import NoPromise
 
 if TYPE_CHECKING:
     from epsilometer.attacks.result import ErrorCurves
@@ -39,9 +40,9 @@ MOST_NAMED = 8
 
 
 class RecordedClaim(NamedTuple):
-    """The claim that was judged, and its source, if known."""
+    """The claim that was judged, as a question takes it, and its source, if known."""
 
-    epsilon: float
+    stated: float | NoPromise
     source: str | None
 
 
@@ -83,7 +84,12 @@ class Recorded:
     def claim(self) -> RecordedClaim | None:
         """The judged claim, if any."""
         claim = self.known.get("claim")
-        return None if claim is None else RecordedClaim(claim["epsilon"], claim.get("source"))
+        if claim is None:
+            return None
+        stated = claim.get("epsilon")
+        if stated is None:
+            stated = NoPromise(_files.printable(claim.get("no_promise", NoPromise().reason)))
+        return RecordedClaim(stated, claim.get("source"))
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -100,7 +106,7 @@ class Recorded:
                 "independent": not asked["shared_models"],
             }
         if self.claim is not None:
-            question |= {"claim": self.claim.epsilon, "claim_source": self.claim.source}
+            question |= {"claim": self.claim.stated, "claim_source": self.claim.source}
         return question if self.level is None else question | {"level": self.level}
 
     @property
@@ -255,7 +261,8 @@ def _model() -> Any:
         level: float = Field(gt=0, lt=1)
 
     class Claim(Part):
-        epsilon: float = Field(ge=0)
+        epsilon: float | None = Field(ge=0, default=None)
+        no_promise: Annotated[str, name] | None = None
         source: Literal["option", "configuration", "algorithm"] | None = None
 
     class Plan(Part):

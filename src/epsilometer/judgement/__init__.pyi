@@ -1,6 +1,7 @@
 """One judgement: question, claims, thresholds, verdicts."""
 
 from epsilometer.judgement.claims import ClaimedCurve as ClaimedCurve
+from epsilometer.judgement.claims import NoPromise as NoPromise
 from epsilometer.judgement.question import Question as Question
 from epsilometer.judgement.result import Origin as Origin
 from epsilometer.judgement.verdict import Grounds as Grounds
