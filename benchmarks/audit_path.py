@@ -1,11 +1,11 @@
-"""How far one audit goes through the package: files, functions and depth, and calls of views into engines.
+"""How far one audit goes through the package: files, functions, depth, calls of views into engines.
 
     python benchmarks/audit_path.py NAME
 
 audits three bases of the clipped mean, prints the numbers, and keeps them in audit_path.json under NAME.
-Run it with PYTHONPATH at another version of the package to compare two: a version without ``em.audit`` is
-measured through its command.  Imports are done before; functions are those with a name of their own, and a
-view is any module of ``report/`` or ``display/``.
+Run it with PYTHONPATH at another version of the package to compare the two; a version without
+``em.audit`` is measured through its command.  Imports are done before.  Functions are those with a name
+of their own, and a view is any module of ``report/`` or ``display/``.
 """
 
 from __future__ import annotations
