@@ -15,8 +15,8 @@ import pandas
 import pytest
 
 import epsilometer as em
+from epsilometer._text import in_shell_words
 from epsilometer.cli.main import run
-from epsilometer.cli.results import in_shell_words
 from epsilometer.errors import EpsilometerWarning, InputError, StoreError
 from epsilometer.inputs.held import source_of
 from epsilometer.judgement.judging import result_of
@@ -29,7 +29,7 @@ from tests.cli.small_audit import AUDIT
 RNG = np.random.default_rng(5)
 WITHOUT, WITH = RNG.normal(size=(2, 40)), RNG.normal(1.2, size=(2, 40))
 MEMBER = np.repeat([0, 1], 40)
-SCORES = em.Scores(without=WITHOUT, with_point=WITH)
+SCORES = em.Scores(without=list(WITHOUT), with_point=list(WITH))
 CANARIES = em.Scores.of_canaries(WITH[0], WITHOUT[0])
 QUICK = em.CurveModel(delta=1e-2, families=(em.families.Gaussian(),), mixing=em.families.NoMixing())
 
@@ -131,7 +131,12 @@ def test_canaries_with_their_losses() -> None:
 
 
 def test_counts_pools_measurements_stores_and_folders(tmp_path: Path) -> None:
-    counts = {"false_positives": [4], "trials_h0": [50], "false_negatives": [20], "trials_h1": [50]}
+    counts: dict[str, Any] = {
+        "false_positives": [4],
+        "trials_h0": [50],
+        "false_negatives": [20],
+        "trials_h1": [50],
+    }
     expected = em.estimate(em.AttackCounts(**counts), delta=0.01).median("epsilon")
     for data in (counts, pandas.DataFrame(counts)):
         assert em.estimate(data, delta=0.01).median("epsilon") == expected
@@ -195,7 +200,7 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(InputError, match="`delta=` with 0 <= delta < 1, or a model"):
         em.estimate(SCORES)
     with pytest.raises(InputError, match="got both"):
-        em.estimate(SCORES, QUICK, delta=0.5)
+        em.estimate(SCORES, QUICK, delta=0.5)  # type: ignore[call-overload]
     with pytest.raises(InputError, match=r"estimate them first, em\.estimate\(data, delta="):
         em.judge(SCORES, 1.0)
     with pytest.raises(InputError, match="expected a population too"):
@@ -220,7 +225,7 @@ def test_reversed_scores_are_said_and_not_judged(
     assert (verdict.outcome, verdict.trustworthy) == (em.judgement.Outcome.INCONCLUSIVE, False)
     with pytest.warns(EpsilometerWarning, match="is their sign reversed"):
         em.prove((WITH, WITHOUT), delta=0.01)
-    em.Scores(without=WITH, with_point=WITHOUT).write(tmp_path / "scores.csv")
+    em.Scores(without=list(WITH), with_point=list(WITHOUT)).write(tmp_path / "scores.csv")
     assert run(["estimate", str(tmp_path / "scores.csv"), "--delta", "0.01"]) == 0
     assert capsys.readouterr().err.count(f"warning: {REVERSED}") == 1
     with warnings.catch_warnings():  # control

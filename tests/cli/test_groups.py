@@ -29,7 +29,8 @@ def test_groups_scatter_unless_said_otherwise(
     grouped: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     folder, page = tmp_path / "result", tmp_path / "page.html"
-    assert run(["estimate", grouped, "--delta", "0.01", "--output", str(folder)]) == 0
+    command = ["estimate", grouped, "--delta", "0.01", "--output", str(folder), "--details"]
+    assert run(command) == 0
     printed = capsys.readouterr().out
     assert "spread in groups" in printed
     assert "scatter normally around its average" in printed

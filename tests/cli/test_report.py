@@ -188,7 +188,7 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     assert run([*arguments, "--report", str(page)]) == 4
     out, err = capsys.readouterr()
     assert json.loads(out)["verdict"]["outcome"] == "INCONCLUSIVE"
-    assert "do not quote this result" in err
+    assert "warning: Do not quote this result" in err
     text = page.read_text(encoding="utf-8")
     assert "Do not quote this result: MCMC; NOT CONVERGED" in text
     assert '<p class="badge">INCONCLUSIVE</p>' in text
@@ -200,7 +200,7 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     assert run(arguments) == 3
     out, err = capsys.readouterr()
     assert json.loads(out)["verdict"]["grounds"] == "proven"
-    assert "do not quote this result" in err
+    assert "warning: Do not quote this result" in err
 
 
 @pytest.mark.parametrize(
@@ -268,17 +268,17 @@ def test_a_result_keeps_its_claim_and_level(
     page = tmp_path / "page.html"
     assert run(["report", str(result), "-o", str(page)]) == 0
     assert capsys.readouterr().out.startswith("INCONCLUSIVE: ")
-    found = embedded(page)["summary"]
+    found = embedded(page)
     assert found["claim"]["epsilon"] == float(INCONCLUSIVE)
     assert found["epsilon"]["level"] == 0.8
     written = json.loads((result / "summary.json").read_text())
     assert found["epsilon"] == written["epsilon"]
     assert run(["report", str(result), "-o", str(page), "--claim", PASS, "--level", "0.5"]) == 0
-    found = embedded(page)["summary"]
+    found = embedded(page)
     assert (found["claim"]["epsilon"], found["epsilon"]["level"]) == (float(PASS), 0.5)
     # The file alone has neither.
     assert run(["report", str(result / "posterior.nc"), "-o", str(page)]) == 0
-    found = embedded(page)["summary"]
+    found = embedded(page)
     assert "claim" not in found
     assert found["epsilon"]["level"] == 0.9
 
@@ -443,7 +443,7 @@ def test_estimating_does_not_load_what_the_page_needs(counts: Path) -> None:
 def test_the_written_posterior_is_what_the_page_shows(audited: Path) -> None:
     posterior = em.load(audited / "result" / "posterior.nc")
     found = embedded(audited / "page.html")
-    assert found["summary"]["epsilon"]["median"] == posterior.median("epsilon")
+    assert found["epsilon"]["median"] == posterior.median("epsilon")
     for percent, value in found["quantiles"]["strength"].items():
         share = float(percent.removesuffix(" %")) / 100
         assert value == pytest.approx(float(posterior.quantile("strength", share)), rel=1e-12)

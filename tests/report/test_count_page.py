@@ -429,7 +429,7 @@ def test_the_verdict_under_other_priors_is_stated() -> None:
     evidence = gather(exact(), claim=2.0)
     said = " ".join(explanations.after_verdict(evidence))
     for other in evidence.other_priors:
-        above = 1 - float(other.epsilon.cdf(2.0))
+        above = other.epsilon.probability_above(2.0)
         assert (
             f"{probability_text(above)} (INCONCLUSIVE) with {other.factor:g} times the scale"
             in said

@@ -81,16 +81,17 @@ def entered(act: Callable[[], object]) -> set[str]:
         act()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return {name for name in seen if "<module>" not in name} - ALLOWED
 
 
 @cache
 def concluded(kind: str) -> Result:
-    made = {
+    makers: dict[str, Callable[[], Result]] = {
         "curve": full,
         "count": lambda: gather(exact(), claim=2.0, deltas=(1e-3, 0.01), compare=True),
-    }[kind]()
+    }
+    made = makers[kind]()
     assert made.kind == kind
     return made.concluded()
 

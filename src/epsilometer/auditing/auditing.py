@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from epsilometer.auditing.config import DEFAULT, AuditConfig, read_audit
+from epsilometer.auditing import config as configurations
+from epsilometer.auditing.config import AuditConfig, read_audit
 from epsilometer.auditing.designs import Pilot
 from epsilometer.auditing.execution import NO_STORE, Execution
 from epsilometer.auditing.from_python import Wanted, config_of
@@ -75,7 +76,7 @@ def read_config(
         execution.measure(pilot.plan, pilot.store)
 
     return read_audit(
-        DEFAULT if path is None else path,
+        configurations.DEFAULT if path is None else path,
         folder=None if path is not None else Path.cwd(),
         tables={name: values for name, values in tables.items() if values},
         store=store,

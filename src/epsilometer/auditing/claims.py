@@ -65,7 +65,13 @@ def _accounts(algorithm: Any) -> bool:
 
 
 def _for_neighbours(claim: Claim, plan: Plan, doubts: tuple[str, ...] = ()) -> KnownClaim:
-    """The claim, unless it is about other neighbours; one that promises nothing is about all."""
+    """The claim, unless it is about other neighbours; one that promises nothing is about all.
+
+    Noise that is added to trained models may keep what their own training does not promise, and nobody
+    accounts for it: then there is no claim.
+    """
+    if isinstance(claim.stated, NoPromise) and hasattr(plan.algorithm, "algorithm"):
+        return KnownClaim(None)
     if plan.adjacency.name != "include" and not isinstance(claim.stated, NoPromise):
         return KnownClaim(None, (LEFT_ASIDE,))
     return KnownClaim(claim, doubts)

@@ -87,7 +87,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.judgement.question import OtherModels, Question
 
         question = dict(known or {})
-        if "claim" in asked:
+        if asked.get("claim") is not None:
             question.pop("claim_source", None)
         question |= {name: value for name, value in asked.items() if value is not None}
         before = question.get("thresholds", em.judgement.Thresholds())
