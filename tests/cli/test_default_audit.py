@@ -71,4 +71,4 @@ def test_without_a_file_the_store_is_where_the_command_runs(
     assert (here / "digits-audit.db").is_file()
     out = capsys.readouterr().out
     assert "48 models trained now" in out
-    assert "At delta = 0.001, epsilon is" in out
+    assert " at delta = 0.001" in out

@@ -273,11 +273,12 @@ def test_a_result_keeps_its_claim_and_level(
     assert found["epsilon"]["level"] == 0.8
     written = json.loads((result / "summary.json").read_text())
     assert found["epsilon"] == written["epsilon"]
-    assert run(["report", str(result), "-o", str(page), "--claim", PASS, "--level", "0.5"]) == 0
+    again = ["-o", str(page), "--force"]
+    assert run(["report", str(result), *again, "--claim", PASS, "--level", "0.5"]) == 0
     found = embedded(page)
     assert (found["claim"]["epsilon"], found["epsilon"]["level"]) == (float(PASS), 0.5)
     # The file alone has neither.
-    assert run(["report", str(result / "posterior.nc"), "-o", str(page)]) == 0
+    assert run(["report", str(result / "posterior.nc"), *again]) == 0
     found = embedded(page)
     assert "claim" not in found
     assert found["epsilon"]["level"] == 0.9

@@ -152,6 +152,10 @@ class Recorded:
         if not known:
             return Origin(curves=curves)
         attack, failures = known.get("counts", {}), known["models_failed"]
+        if counted is not None and "target_alpha" in attack:
+            said = {"warnings": attack.get("warnings", [])}
+            rest = {name: value for name, value in attack.items() if name not in said}
+            attack = rest | {"bases": counted.data.rows()} | said
         models = {"trained": known["models_trained"], "reused": known["models_reused"]}
         return Origin(
             plan=known.get("plan", {}),
