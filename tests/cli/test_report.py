@@ -294,8 +294,8 @@ def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Pa
     summary = json.loads((audited / "result" / "summary.json").read_text())
     for expected in (
         summary["plan"]["hash"],
-        "with the challenge point, or without it",
-        "the algorithm&#39;s own claim of ",
+        "differ in one record: with or without the challenge point",
+        "The algorithm&#39;s own claim: epsilon at most ",
         "likelihood-ratio, statistic loss, target false-positive rate 0.1",
         "120 trained, 0 reused, 0 failed",
         'id="figure-curves"',
