@@ -276,7 +276,6 @@ def test_bad_json(
         (["--delta", "0", "--level", "90"], "level=90.0"),
         (["--delta", "0", "--level", "nan"], "level=nan"),
         (["--delta", "0", "--claim", "-1"], "claim=-1.0"),
-        (["--delta", "0", "--claim", "inf"], "claim=inf"),
         (["--delta", "0", "--strength", "1.1"], "strength=1.1"),
         (["--delta", "0", "--strength", "-0.1"], "strength=-0.1"),
         (["--delta", "0", "--strength", "nan"], "strength=nan"),

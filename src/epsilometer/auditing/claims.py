@@ -77,13 +77,15 @@ def _for_neighbours(claim: Claim, plan: Plan, doubts: tuple[str, ...] = ()) -> K
     return KnownClaim(claim, doubts)
 
 
-def by_training(plan: Plan, deltas: Sequence[float], say: OnMessage) -> KnownClaim:
+def by_training(plan: Plan, deltas: Sequence[float], on_message: OnMessage) -> KnownClaim:
     """What the first models of a plan promise."""
     models = len(first_models(plan))
     if not models:
         return KnownClaim(None)
     trained = "one model is" if models == 1 else f"{models} models are"
-    say(f"no claim is stated, so {trained} trained first: the claim is that of the accountant.")
+    on_message(
+        f"no claim is stated, so {trained} trained first: the claim is that of the accountant."
+    )
     try:
         promise = claim_from_training(plan)
     except loading.RAISED as error:

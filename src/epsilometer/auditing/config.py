@@ -202,7 +202,11 @@ def _deltas(table: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _loaded(
-    file: AuditFile, folder: Path, store: Path, say: OnMessage, train_pilot: TrainPilot | None
+    file: AuditFile,
+    folder: Path,
+    store: Path,
+    on_message: OnMessage,
+    train_pilot: TrainPilot | None,
 ) -> AuditConfig:
     from epsilometer.datasets import named
 
@@ -216,7 +220,7 @@ def _loaded(
             table.source,
             folder=folder,
             path=None if table.path is None else Path(table.path),
-            on_message=say,
+            on_message=on_message,
         )
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None

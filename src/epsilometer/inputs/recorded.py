@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from epsilometer import _files
 from epsilometer.errors import InputError
-from epsilometer.judgement.claims import NoPromise
 
 if TYPE_CHECKING:
     from epsilometer.attacks.result import ErrorCurves
+    from epsilometer.judgement.claims import NoPromise
     from epsilometer.judgement.result import Origin
     from epsilometer.model.counts import AttackCounts
 
@@ -86,6 +86,8 @@ class Recorded:
         claim = self.known.get("claim")
         if claim is None:
             return None
+        from epsilometer.judgement.claims import NoPromise
+
         stated = claim.get("epsilon")
         if stated is None:
             stated = NoPromise(_files.printable(claim.get("no_promise", NoPromise().reason)))
