@@ -68,7 +68,7 @@ SETTINGS_AND_PARTS = {
 NO_RESULT = {
     "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "CountModel", "ChallengeBase",
     "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
-    "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
+    "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include", "NoPromise",
     "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira",
     "LiraOffline", "Logit", "Loss", "McmcSettings", "ShadowModels", "CrossFed",
     "OneRun", "Pool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",

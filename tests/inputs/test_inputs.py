@@ -16,6 +16,7 @@ from epsilometer.comparison.estimators import compare_scores
 from epsilometer.errors import InputError
 from epsilometer.inputs import sources as inputs
 from epsilometer.inputs.held import source_of
+from epsilometer.inputs.loading import load_object
 from epsilometer.inputs.source import LossOptions
 from epsilometer.inputs.sources import read, read_text
 from epsilometer.judgement.question import Question
@@ -245,3 +246,21 @@ def test_folders_that_are_none(tmp_path: Path, published: em.engines.CountPoster
         InputError, match="expected one result, got several: choose one of variant-1"
     ):
         read(tmp_path)
+
+
+def test_two_folders_may_have_a_module_of_the_same_name(tmp_path: Path) -> None:
+    """Two audits in one process: each trains with the code beside its own file."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "namesake_helper.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "namesake_training.py").write_text("from namesake_helper import NAME\n")
+
+    def loaded(name: str) -> object:
+        return load_object("namesake_training:NAME", folder=tmp_path / name, place="here")
+
+    assert [loaded("one"), loaded("two"), loaded("two"), loaded("one")] == [
+        "one",
+        "two",
+        "two",
+        "one",
+    ]

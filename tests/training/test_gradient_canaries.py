@@ -665,6 +665,8 @@ FOLDER = Path(__file__).parents[2] / "examples" / "gradient-canaries"
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """``audit.py`` of the example, next to its ``training.py``."""
     monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("audit", "training"):  # other examples have such modules, too
+        sys.modules.pop(name, None)
     yield importlib.import_module("audit")
     for name in ("audit", "training"):
         sys.modules.pop(name, None)

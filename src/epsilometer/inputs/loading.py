@@ -47,9 +47,7 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     if not _OBJECT.fullmatch(spec):
         raise InputError(f"{place}: expected module:attribute, got {spec!r}.")
     module_name, _, attribute = spec.partition(":")
-    home = str(folder.absolute())
-    if home not in sys.path:
-        sys.path.insert(0, home)  # stays: worker processes inherit it
+    _come_home(folder)
     failure = f"{place}: cannot import {module_name} with {folder} on the path"
     target = run_user_code(failure, import_module, module_name)
     _send_code_from(folder)
@@ -60,6 +58,30 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
             raise InputError(f"{place}: {module_name} has no {attribute}{hint}")
         target = getattr(target, part)
     return target
+
+
+_homes: set[str] = set()
+"""Folders whose modules were imported by name."""
+
+
+def _come_home(folder: Path) -> None:
+    """Put a folder first on the path, and forget namesakes of its modules from earlier folders.
+
+    Otherwise the second of two audits in one process would silently train with the first one's
+    ``training.py``.
+    """
+    home = str(folder.absolute())
+    here = {path.stem for path in folder.glob("*.py")} if folder.is_dir() else set()
+    others = {Path(other) for other in _homes - {home}}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name in here and file and Path(file).absolute().parent in others:
+            del sys.modules[name]
+    if home in _homes and home in sys.path:
+        sys.path.remove(home)
+    if home not in sys.path or _homes - {home}:
+        sys.path.insert(0, home)  # stays: worker processes inherit it
+    _homes.add(home)
 
 
 def _public(holder: object) -> list[str]:
