@@ -68,8 +68,8 @@ SETTINGS_AND_PARTS = {
 NO_RESULT = {
     "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "CountModel", "ChallengeBase",
     "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
-    "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include", "NoPromise",
-    "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira",
+    "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
+    "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira", "NoPromise",
     "LiraOffline", "Logit", "Loss", "McmcSettings", "ShadowModels", "CrossFed",
     "OneRun", "Pool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
     "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
