@@ -7,7 +7,6 @@ cross-fed counts}: outcome, grounds, reasons and the proven bound are those of t
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
-from epsilometer.testing import InconclusiveWarning, assert_private
+from epsilometer.testing import assert_private
 
 DELTAS = (1e-2, 2e-2)
 CLAIM = 0.9
@@ -185,11 +184,9 @@ def test_every_entry_point_agrees(
     assert of_data(json.loads((folder / "summary.json").read_text())) == expected
     again = shell(capsys, "estimate", folder, "--delta", at, "--claim", CLAIM)
     assert of_data(again) == expected
-    if not several:
-        assert of_data(shell(capsys, "report", folder)) == expected
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InconclusiveWarning)
-            assert em.judge(folder, CLAIM) == verdict
+    assert of_data(shell(capsys, "report", folder)) == expected
+    assert of_data(shell(capsys, "estimate", folder)) == expected
+    assert em.judge(folder, CLAIM) == verdict
     if proven is not None:
         bound = shell(capsys, "prove", folder, "--claim", CLAIM)
         assert bound["at_least"] == proven
@@ -327,3 +324,20 @@ def test_a_folder_that_promises_nothing_is_read_back(
     if fail_on in ("never", "proven"):
         assert run(["prove", str(tmp_path), "--fail-on", fail_on]) == 3
         assert "NO PROMISE" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::epsilometer.errors.EpsilometerWarning")
+def test_a_claimed_curve_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder keeps its deltas and the claim at each; a delta of one's own asks about that one."""
+    posterior = em.estimate(scores(), model_of("curve", None))
+    claim = em.judgement.ClaimedCurve(deltas=DELTAS, epsilons=[2.0, 1.0])
+    result = result_of(posterior, Question(claim=claim, deltas=(1e-3, *DELTAS)))
+    result.write(tmp_path)
+    assert result.verdict is not None
+    assert len(result.verdict.by_delta) == 2
+    read = em.judge(tmp_path, em.judgement.ClaimedCurve(deltas=DELTAS, epsilons=[2.0, 1.0]))
+    assert read == result.verdict
+    assert of_data(shell(capsys, "report", tmp_path)) == of_verdict(result.verdict, result.proof)
+    alone = shell(capsys, "estimate", tmp_path, "--delta", DELTAS[0])
+    assert "over_delta" not in alone
+    assert alone["claim"]["epsilon"] == 2.0

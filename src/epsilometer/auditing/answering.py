@@ -77,6 +77,8 @@ def question_of(source: Source, delta: float, **given: Any) -> Question:
     ``delta`` is that of the model.
     """
     asked = source.asked
+    if source.known is not None and delta != source.known.delta:
+        asked.pop("deltas", None)
     chosen = {name: value for name, value in given.items() if value is not None}
     if "claim" in chosen:
         asked = {name: value for name, value in asked.items() if name != "claim_source"}

@@ -102,6 +102,8 @@ def _question(
     """
     known = {} if data.recorded is None else data.recorded.asked
     several = len(deltas) > 1
+    if deltas or data.recorded is None or model.delta != data.recorded.delta:
+        known.pop("deltas", None)
     if data.recorded is None or several or model.delta != data.recorded.delta:
         known = {name: value for name, value in known.items() if not name.startswith("claim")}
     return verdict.question(

@@ -6,6 +6,7 @@ untrusted: the summary is validated, and compared with the posterior.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -34,6 +35,9 @@ CURVE, COUNT = "curve", "count"
 
 SAME = 1e-6
 """Tolerated relative difference of two medians of one posterior, computed by different versions."""
+
+MOST_DELTAS = 1000
+"""Most deltas of a question, as options allow them."""
 
 MOST_NAMED = 8
 """Most variants of an audit that an error lists."""
@@ -109,7 +113,19 @@ class Recorded:
             }
         if self.claim is not None:
             question |= {"claim": self.claim.stated, "claim_source": self.claim.source}
+        question |= self._several(question.get("claim"))
         return question if self.level is None else question | {"level": self.level}
+
+    def _several(self, stated: Any) -> dict[str, Any]:
+        """The deltas of a question about several, and its claim, which may differ between them."""
+        rows = self.known.get("over_delta", {}).get("curve", [])
+        if len(rows) < 2:
+            return {}
+        claims = {row["delta"]: row["claim"] for row in rows if "claim" in row}
+        several: dict[str, Any] = {"deltas": tuple(row["delta"] for row in rows)}
+        if claims and (len(claims) < len(rows) or set(claims.values()) != {stated}):
+            several["claim"] = lambda delta: claims.get(delta, math.inf)
+        return several
 
     @property
     def level(self) -> float | None:
@@ -294,6 +310,13 @@ def _model() -> Any:
         fail_at_least: float = Field(ge=0, le=1)
         shared_models: bool = False
 
+    class Row(Part):
+        delta: float = Field(ge=0, lt=1)
+        claim: float | None = Field(ge=0, default=None)
+
+    class OverDelta(Part):
+        curve: Annotated[list[Row], Field(max_length=MOST_DELTAS)]
+
     class Stopping(Part):
         sentence: Annotated[str, Field(max_length=2000)]
 
@@ -305,6 +328,7 @@ def _model() -> Any:
         variant: Annotated[str, short] | None = None
         stopping: Stopping | None = None
         asked: Asked | None = None
+        over_delta: OverDelta | None = None
         models_trained: int = 0
         models_reused: int = 0
         models_failed: list[Any] = Field(default_factory=list)
