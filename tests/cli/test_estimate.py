@@ -375,6 +375,6 @@ def test_correlated_counts_at_their_ends_are_doubted(
     run(["estimate", str(mixed), *common])
     assert "or of all challenges" not in capsys.readouterr().err
     # Probabilities of whole counts have a bound.
-    for likelihood in ("binomial", "correlated", "correlated-binomial"):
+    for likelihood in ("binomial", "correlated"):
         run(["estimate", str(perfect), "--delta", "0.001", "--likelihood", likelihood])
         assert "or of all challenges" not in capsys.readouterr().err

@@ -69,7 +69,7 @@ NO_RESULT = {
     "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "CountModel", "ChallengeBase",
     "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
     "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
-    "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira", "NoPromise",
+    "IndependentBinomial", "IndependentRows", "LikelihoodRatio", "Lira", "NoPromise",
     "LiraOffline", "Logit", "Loss", "McmcSettings", "ShadowModels", "CrossFed",
     "OneRun", "Pool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
     "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",

@@ -24,6 +24,7 @@ from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import Likelihood
 
 FloatArray = NDArray[np.float64]
 
@@ -38,44 +39,21 @@ def log_beta_binomial(k: ArrayLike, n: ArrayLike, rate: FloatArray, weight: floa
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverDispersed:
+class OverDispersed(Likelihood):
     """X ~ BetaBinomial(N0, alpha) and Y ~ BetaBinomial(N1, beta), independent."""
 
     weight: float = 200.0
-    name: str = "over-dispersed"
-    parameters: tuple[str, ...] = ()
-    description: tuple[str, ...] = ("Counts vary more than binomial ones.",)
-    bounded: bool = True
-    independent: bool = True
-
-    def check(self, counts: AttackCounts) -> None: ...
-
-    def smallest_epsilon(self, counts: AttackCounts) -> float:
-        return 0.0
-
-    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
-        return ()
+    name = "over-dispersed"
+    description = ("Counts vary more than binomial ones.",)
 
     def log_density(
         self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
     ) -> FloatArray:
-        x = log_beta_binomial(
-            counts.false_positives, counts.trials_h0, np.asarray(alpha), self.weight
+        x, y = (
+            log_beta_binomial(count, trials, np.asarray(rate), self.weight)
+            for (count, trials), rate in zip(counts.by_hypothesis, (alpha, beta), strict=True)
         )
-        return x + log_beta_binomial(
-            counts.false_negatives, counts.trials_h1, np.asarray(beta), self.weight
-        )
-
-    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
-        raise AssertionError("it has no parameters")
-
-    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
-        return np.zeros(())
-
-    def sample_nuisance(
-        self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> dict[str, float]:
-        return {}
+        return x + y
 
     def sample_counts(
         self,
@@ -92,11 +70,6 @@ class OverDispersed:
             drawn = rng.beta(self.weight * own, self.weight * (1 - own))
             found.append(rng.binomial(trials, drawn))
         return found[0], found[1]
-
-    def count_moments(
-        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        return np.ones(1), np.zeros(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,13 +133,13 @@ PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 def brute_force(likelihood: OverDispersed, delta: float) -> FloatArray:
     """Quantiles of epsilon from sums over points of the unit square, by their critical epsilon."""
-    angle = (np.arange(700) + 0.5) / 700 * np.pi / 2
+    angle = (np.arange(500) + 0.5) / 500 * np.pi / 2
     rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
     alpha, beta = rate[:, None, None], rate[None, :, None]
     masses = np.exp(likelihood.log_density(COUNTS, alpha, beta)) * (step[:, None] * step)[..., None]
     epsilon = (np.arange(400) + 0.5) * 0.03
     post = np.zeros(len(epsilon))
-    for s in (np.arange(40) + 0.5) / 40:
+    for s in (np.arange(30) + 0.5) / 30:
         total = np.ones(len(epsilon))
         area = np.exp(region.log_ring_area(epsilon, delta, s))
         for base in range(len(COUNTS)):

@@ -13,7 +13,6 @@ import epsilometer as em
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.exact.nuisance import CorrelationGrid
 from epsilometer.engines.exact.surface import AttackSurface
-from epsilometer.engines.exact.within_grid import WithinGrid
 from epsilometer.model import region
 from tests.engines.oracles import quantile
 
@@ -26,7 +25,7 @@ def counts_of(x: list[int], n0: int, y: list[int], n1: int) -> em.AttackCounts:
 
 
 def nuisance_nodes(
-    likelihood: em.likelihoods.CorrelatedCells | em.likelihoods.KupperHaseman,
+    likelihood: em.likelihoods.CorrelatedCells,
     counts: em.AttackCounts,
 ) -> list[tuple[float, dict[str, float]]]:
     """Prior weights and values of the nuisance parameters, by plain Gauss-Legendre rules."""
@@ -38,10 +37,6 @@ def nuisance_nodes(
     found = []
     for point, weight in zip(points.tolist(), weights.tolist(), strict=True):
         t = low + 0.5 * (high - low) * (1 + point)
-        if isinstance(likelihood, em.likelihoods.KupperHaseman):
-            at = {"within_correlation": t}
-            found.append((weight * float(np.exp(likelihood.log_prior(counts, **at))), at))
-            continue
         bound = float(likelihood.cross_correlation_bound(counts, t))
         for share, more in zip(shares.tolist(), share_weights.tolist(), strict=True):
             at = {"within_correlation": t, "cross_correlation": share * bound}
@@ -52,7 +47,7 @@ def nuisance_nodes(
 
 
 def brute_force(
-    likelihood: em.likelihoods.CorrelatedCells | em.likelihoods.KupperHaseman,
+    likelihood: em.likelihoods.CorrelatedCells,
     counts: em.AttackCounts,
     delta: float,
 ) -> FloatArray:
@@ -85,18 +80,9 @@ def brute_force(
     return quantile(epsilon, post / post.sum(), QUANTILES)
 
 
-@pytest.mark.parametrize(
-    "likelihood",
-    [
-        em.likelihoods.CorrelatedCells(within_correlation_scale=0.02),
-        em.likelihoods.KupperHaseman(within_correlation_scale=0.03),
-    ],
-    ids=["cells", "Kupper-Haseman"],
-)
-def test_against_sums_over_the_square(
-    likelihood: em.likelihoods.CorrelatedCells | em.likelihoods.KupperHaseman,
-) -> None:
+def test_against_sums_over_the_square() -> None:
     """Two bases, one with a count of 0, with the nuisance parameters integrated out."""
+    likelihood = em.likelihoods.CorrelatedCells(within_correlation_scale=0.02)
     counts = counts_of([0, 12], 30, [14, 5], 24)
     posterior = estimate_exact(counts, em.CountModel(delta=0.02, likelihood=likelihood))
     assert posterior.trustworthy
@@ -111,13 +97,10 @@ def test_against_sums_over_the_square(
     assert np.max(np.abs(published - expected)) > 0.08
 
 
-@pytest.mark.parametrize("kind", [em.likelihoods.CorrelatedCells, em.likelihoods.KupperHaseman])
 @pytest.mark.parametrize("epsilon", [0.0005, 0.02, 0.4])
-def test_thin_regions_against_sums_along_their_length(
-    kind: type[em.likelihoods.CorrelatedCells] | type[em.likelihoods.KupperHaseman], epsilon: float
-) -> None:
+def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
     """The likelihood of single bases at the nodes of the grid, down to regions thinner than delta."""
-    delta, likelihood = 0.001, kind()
+    delta, likelihood = 0.001, em.likelihoods.CorrelatedCells()
     counts = counts_of([10, 2, 49, 0], 100, [88, 98, 54, 97], 100)
     surface = AttackSurface.of(counts, likelihood, (delta,), refinement=2).reaching(5.0)
     angle = (np.arange(2000) + 0.5) / 2000 * np.pi / 2
@@ -131,14 +114,11 @@ def test_thin_regions_against_sums_along_their_length(
     area = float(region.log_area(epsilon, delta))
     grid = surface.nuisance
     middle = len(grid) // 2
-    tau, at = 0.0, {}
-    if isinstance(grid, CorrelationGrid) and isinstance(likelihood, em.likelihoods.CorrelatedCells):
-        tau = float(grid.tau[middle // len(grid.r)])
-        bound = float(likelihood.cross_correlation_bound(counts, tau))
-        at = {"cross_correlation": float(grid.r[middle % len(grid.r)]) * bound}
-    elif isinstance(grid, WithinGrid):
-        tau = float(grid.tau[middle])
-    at = {"within_correlation": tau} | at
+    assert isinstance(grid, CorrelationGrid)
+    tau = float(grid.tau[middle // len(grid.r)])
+    bound = float(likelihood.cross_correlation_bound(counts, tau))
+    rho = float(grid.r[middle % len(grid.r)]) * bound
+    at = {"within_correlation": tau, "cross_correlation": rho}
     answered = surface.each(np.array([epsilon]), np.array([0.0]), delta)
     for rows, logs in answered:
         one = counts.take(rows[:1])
@@ -148,16 +128,17 @@ def test_thin_regions_against_sums_along_their_length(
         assert logs[0, middle] == pytest.approx(np.log(mass) - area, abs=5e-3)
 
 
-@pytest.mark.parametrize("kind", [em.likelihoods.CorrelatedCells, em.likelihoods.KupperHaseman])
-def test_rings_by_differences_and_by_fluxes_agree(
-    kind: type[em.likelihoods.CorrelatedCells] | type[em.likelihoods.KupperHaseman],
-) -> None:
+def test_rings_by_differences_and_by_fluxes_agree() -> None:
     """Thin rings are integrated across, others are differences: the two agree at strength 0.95."""
     counts = counts_of([0, 9], 50, [21, 30], 40)
     found = [
         estimate_exact(
             counts,
-            em.CountModel(delta=0.01, strength=em.priors.Fixed(value=strength), likelihood=kind()),
+            em.CountModel(
+                delta=0.01,
+                strength=em.priors.Fixed(value=strength),
+                likelihood=em.likelihoods.CorrelatedCells(),
+            ),
         ).quantile("epsilon", QUANTILES)
         for strength in (0.9499, 0.9501, 1.0)
     ]
@@ -172,29 +153,25 @@ def test_rings_by_differences_and_by_fluxes_agree(
 def test_counts_of_zero_do_not_pull_epsilon_up(delta: float) -> None:
     """Ten bases of 5 and 0 of 50: the published density puts epsilon at 50 or beyond."""
     counts = counts_of([5] * 10, 50, [0] * 10, 50)
-    binomial, cells, corrected = (
+    binomial, cells = (
         estimate_exact(counts, em.CountModel(delta=delta, likelihood=likelihood))
         for likelihood in (
             em.likelihoods.IndependentBinomial(),
             em.likelihoods.CorrelatedCells(),
-            em.likelihoods.KupperHaseman(),
         )
     )
-    for posterior in (cells, corrected):
-        assert posterior.trustworthy
-        # Estimated correlations move the quantiles by tenths, not by tens.
-        np.testing.assert_allclose(
-            posterior.quantile("epsilon", QUANTILES),
-            binomial.quantile("epsilon", QUANTILES),
-            atol=0.4,
-        )
+    assert cells.trustworthy
+    # Estimated correlations move the quantiles by tenths, not by tens.
+    np.testing.assert_allclose(
+        cells.quantile("epsilon", QUANTILES), binomial.quantile("epsilon", QUANTILES), atol=0.4
+    )
     published = em.CountModel(delta=delta, likelihood=em.likelihoods.CorrelatedNormal())
     assert estimate_exact(counts, published).median("epsilon") > 24  # control
 
 
 @pytest.mark.parametrize(
     "kind",
-    [em.likelihoods.CorrelatedCells, em.likelihoods.KupperHaseman, em.likelihoods.CorrelatedNormal],
+    [em.likelihoods.CorrelatedCells, em.likelihoods.CorrelatedNormal],
 )
 def test_counts_of_two_and_three_meet_their_tolerance(
     kind: type[em.likelihoods.CorrelatedCells],
@@ -230,7 +207,6 @@ def test_a_mode_near_zero_is_what_the_bases_say() -> None:
     for likelihood in (
         em.likelihoods.IndependentBinomial(),
         em.likelihoods.CorrelatedCells(),
-        em.likelihoods.KupperHaseman(),
     ):
         assert near_zero(rest, likelihood) > 0.9
     # With it independent counts rule out the mode, and correlated decisions explain the base away.
@@ -246,7 +222,7 @@ def test_a_mode_near_zero_is_what_the_bases_say() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [em.likelihoods.CorrelatedCells, em.likelihoods.KupperHaseman, em.likelihoods.CorrelatedNormal],
+    [em.likelihoods.CorrelatedCells, em.likelihoods.CorrelatedNormal],
 )
 def test_files_know_them_by_class(
     kind: type[em.likelihoods.CorrelatedCells], tmp_path: Path
@@ -286,7 +262,6 @@ def test_other_models_are_set_beside_it() -> None:
     kinds = (
         em.likelihoods.CorrelatedCells(),
         em.likelihoods.CorrelatedNormal(),
-        em.likelihoods.KupperHaseman(),
     )
     named = {kind.name: replace(posterior.model, likelihood=kind) for kind in kinds}
     beside = em.checks.compare_models(counts, named, quick=True).assumptions

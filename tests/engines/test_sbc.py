@@ -21,7 +21,7 @@ from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.engines.mcmc.driver import McmcSettings
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, KupperHaseman
+from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal
 from epsilometer.model.priors import Beta, HalfNormal
 from epsilometer.posteriors.posterior import CountPosterior
 
@@ -66,12 +66,10 @@ CORRELATED = CountModel(
 
 # Few trials: rounding and clipping are part of these likelihoods.
 CELLS = replace(CORRELATED, likelihood=CorrelatedCells(within_correlation_scale=0.02))
-CORRECTED = replace(CORRELATED, likelihood=KupperHaseman(within_correlation_scale=0.02))
 MODELS = {
     "binomial": BINOMIAL,
     "correlated": CORRELATED,
     "cells": CELLS,
-    "corrected": CORRECTED,
 }
 
 
@@ -83,7 +81,6 @@ MODELS = {
         pytest.param("correlated", _exact, 6, id="correlated-exact", marks=pytest.mark.slow),
         pytest.param("correlated", _mcmc, 10, id="correlated-mcmc"),
         pytest.param("cells", _exact, 10, id="cells-exact"),
-        pytest.param("corrected", _exact, 16, id="corrected-exact", marks=pytest.mark.slow),
         pytest.param("cells", _exact, 200, id="cells-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _exact, 1000, id="binomial-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _mcmc, 200, id="binomial-mcmc-long", marks=pytest.mark.slow),

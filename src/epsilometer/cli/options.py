@@ -113,7 +113,7 @@ class PriorOptions:
     """The likelihood of counts, and the priors."""
 
     likelihood: str | None = option(
-        "binomial|correlated|correlated-binomial|correlated-published",
+        "binomial|correlated|correlated-published",
         "Likelihood of counts. Default: correlated for counts of cross-fed models, else binomial.",
     )
     strength: str | None = option(

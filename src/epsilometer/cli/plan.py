@@ -36,7 +36,7 @@ class ScenarioOptions:
     )
     delta: float | None = options.DELTA
     likelihood: str | None = option(
-        "correlated|binomial|correlated-binomial",
+        "correlated|binomial",
         "Likelihood of the planned audit. Default: correlated; with --shadows binomial.",
     )
     pilot: Path | None = option(

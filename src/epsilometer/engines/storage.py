@@ -26,7 +26,6 @@ from epsilometer.engines.exact.engine import ExactSettings
 from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
 from epsilometer.engines.exact.posterior import Accuracy, GridPosterior
 from epsilometer.engines.exact.spread_grid import SpreadGrid
-from epsilometer.engines.exact.within_grid import WithinGrid
 from epsilometer.errors import EpsilometerError, InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.count_tables import COLUMNS
@@ -265,8 +264,6 @@ def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
         if "grid/spread_breaks" in reader.arrays:
             breaks = reader.floats("grid/spread_breaks", ndim=1)
         return SpreadGrid.restored(arrays, breaks)
-    if "nuisance_within" in arrays:
-        return WithinGrid.restored(arrays)
     return CorrelationGrid.restored(arrays) if arrays else NoNuisance()
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Dependence, ScatteredMembers
 from epsilometer.model.likelihoods import IndependentBinomial, Likelihood
@@ -19,6 +15,10 @@ from epsilometer.model.priors import Beta, HalfNormal, Prior, StrengthPrior
 @dataclass(frozen=True, kw_only=True)
 class CountModel:
     """All assumptions of the count model, as published; only the counts are observed.
+
+    The log of the joint density, equation (4) of the paper, or (10) with correlations, is
+    log p(epsilon) + log p(s) [+ log p(tau, rho)] + sum over bases of
+    log Unif(alpha_i, beta_i; R_s(epsilon, delta)) + log g(X_i, Y_i | alpha_i, beta_i).
 
     Parameters
     ----------
@@ -95,60 +95,3 @@ class CountModel:
                 "expected the binomial likelihood with PooledGroups, which has its own normal "
                 "approximation; for correlated counts in groups use ScatteredMembers."
             )
-
-
-def log_joint(
-    model: CountModel,
-    counts: AttackCounts,
-    *,
-    epsilon: float,
-    strength: float,
-    alpha: ArrayLike,
-    beta: ArrayLike,
-    within_correlation: float = 0.0,
-    cross_correlation: float = 0.0,
-) -> float:
-    """Return the log of the joint density, equation (4) of the paper, or (10) with correlations.
-
-    log p(epsilon) + log p(s) [+ log p(tau, rho)] + sum over bases of
-    log Unif(alpha_i, beta_i; R_s(epsilon, delta)) + log g(X_i, Y_i | alpha_i, beta_i).
-
-    Parameters
-    ----------
-    alpha, beta
-        The error rates of the attacks, one per base.
-    within_correlation, cross_correlation
-        tau and rho; used by the correlated likelihood only.
-
-    Returns
-    -------
-    float
-        -inf where the density is 0.  Rows are treated as independent, whatever groups they name.
-        A fixed parameter contributes nothing; pass its fixed value.
-
-    Examples
-    --------
-    >>> counts = AttackCounts(
-    ...     false_positives=[4], trials_h0=10, false_negatives=[4], trials_h1=10
-    ... )
-    >>> value = log_joint(
-    ...     CountModel(delta=0.0), counts, epsilon=1.0, strength=0.1, alpha=[0.4], beta=[0.4]
-    ... )
-    >>> round(value, 4)
-    -3.3068
-    """
-    total = 0.0
-    for prior, value in ((model.epsilon, epsilon), (model.strength, strength)):
-        total += float(prior.log_density(value))
-    if not np.isfinite(total):
-        return -np.inf
-    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
-    if not np.all(region.ring_contains(alpha, beta, epsilon, model.delta, strength)):
-        return -np.inf
-    total -= len(counts) * float(region.log_ring_area(epsilon, model.delta, strength))
-    given = {"within_correlation": within_correlation, "cross_correlation": cross_correlation}
-    nuisance = {name: given[name] for name in model.likelihood.parameters}
-    total += float(model.likelihood.log_prior(counts, **nuisance))
-    if not np.isfinite(total):
-        return -np.inf
-    return total + float(np.sum(model.likelihood.log_density(counts, alpha, beta, **nuisance)))

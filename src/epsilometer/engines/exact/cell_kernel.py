@@ -17,7 +17,7 @@ DIFFERENCE_STEP = (
 
 @dataclass(frozen=True, kw_only=True)
 class CellKernel(Kernel):
-    """Probabilities of :class:`epsilometer.model.correlated.CorrelatedCells`.
+    """Probabilities of :class:`epsilometer.model.likelihoods.CorrelatedCells`.
 
     ``observed_*`` are counts and ``trials_*`` their trials; ``inflation_*`` is 1 + (N - 1) tau, the
     variance of a count relative to a binomial's.

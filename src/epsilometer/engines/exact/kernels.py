@@ -6,7 +6,6 @@ A kernel holds the likelihood of many attacks, each at every node of the nuisanc
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
@@ -14,9 +13,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from epsilometer._arrays import Columns, FloatArray, IndexArray
-from epsilometer.model.correlated_binomial import correction
-
-FOR_CORRECTIONS = 4.0  # nats by which a window is widened for the correction factor of a binomial
 
 
 class Derivatives(NamedTuple):
@@ -182,76 +178,6 @@ class BinomialKernel(Kernel):
             parts.append((hit - miss, -hit / p - miss / (1 - p)))
         (first_alpha, second_alpha), (first_beta, second_beta) = parts
         return Derivatives(first_alpha, first_beta, second_alpha, second_beta, alpha_beta=0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorrelatedBinomialKernel(BinomialKernel):
-    """Kupper and Haseman's correlated binomials: binomial probabilities times a correction."""
-
-    within: FloatArray
-
-    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        (x, n0), (y, n1) = self.sides()
-        worth = [n / (1 + (n - 1) * self.within) for n in (n0, n1)]
-        return x / n0, worth[0], y / n1, worth[1]
-
-    def log_largest(self) -> FloatArray:
-        """No probability is above 1."""
-        return np.zeros(len(self))
-
-    def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
-        """Windows of the binomial likelihood itself: far from its peak scores are a poor guide."""
-        nats = 0.5 * reach * reach + FOR_CORRECTIONS
-        return [_binomial_window(float(k[entry]), float(n[entry]), nats) for k, n in self.sides()]
-
-    def _corrections(self, p: FloatArray, seen: FloatArray, trials: FloatArray) -> FloatArray:
-        # Odds are bounded to avoid overflow: at the very ends the weight is 0 for any correction.
-        inside = np.clip(p, 1e-150, 1 - 1e-15)
-        return np.maximum(correction(seen, trials, inside, self.within), 1e-300)
-
-    def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-        total = super().log_weight(alpha, beta)
-        for (count, trials), p in zip(self.sides(), (alpha, beta), strict=True):
-            total = total + np.log(self._corrections(p, count, trials))
-        return total
-
-    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
-        plain = super().derivatives(alpha, beta)
-        parts = []
-        for (k, n), p in zip(self.sides(), (alpha, beta), strict=True):
-            rest, scale = n - k, 0.5 * self.within / self._corrections(p, k, n)
-            # Derivatives of 1/odds = 1/p - 1 and odds = 1/(1 - p) - 1.
-            falls, rises = k * (k - 1), rest * (rest - 1)
-            first = scale * (rises / (1 - p) ** 2 - falls / p**2)
-            second = 2 * scale * (rises / (1 - p) ** 3 + falls / p**3)
-            parts.append((first, second - first * first))
-        (alpha_1, alpha_2), (beta_1, beta_2) = parts
-        return Derivatives(
-            alpha=plain.alpha + alpha_1,
-            beta=plain.beta + beta_1,
-            alpha_alpha=plain.alpha_alpha + alpha_2,
-            beta_beta=plain.beta_beta + beta_2,
-            alpha_beta=0.0,
-        )
-
-
-def _binomial_window(count: float, trials: float, nats: float) -> tuple[float, float]:
-    """Angles between which a binomial likelihood is within ``nats`` of its peak, by bisection."""
-
-    def log_likelihood(angle: float) -> float:
-        hit, miss = max(math.sin(angle), 1e-150), max(math.cos(angle), 1e-150)
-        return 2 * (count * math.log(hit) + (trials - count) * math.log(miss))
-
-    peak = math.asin(math.sqrt(count / trials))
-    least = log_likelihood(peak) - nats
-    ends = []
-    for end in (0.0, 0.5 * math.pi):
-        near, far = peak, end
-        for _ in range(40):
-            middle = 0.5 * (near + far)
-            near, far = (middle, far) if log_likelihood(middle) > least else (near, middle)
-        ends.append(end if log_likelihood(end) > least else far)
-    return ends[0], ends[1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,10 @@ from epsilometer._arrays import FloatArray
 from epsilometer.engines.exact.cell_kernel import CellKernel
 from epsilometer.engines.exact.kernels import (
     BinomialKernel,
-    CorrelatedBinomialKernel,
     Kernel,
     NormalKernel,
 )
 from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
-from epsilometer.engines.exact.within_grid import WithinGrid
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
@@ -30,7 +28,6 @@ from epsilometer.model.likelihoods import (
     CorrelatedCounts,
     CorrelatedNormal,
     IndependentBinomial,
-    KupperHaseman,
     Likelihood,
 )
 
@@ -145,25 +142,6 @@ def _cell_kernel(
     return CellKernel(**{name: np.ravel(values) for name, values in columns.items()})
 
 
-def _correlated_binomial_kernel(
-    likelihood: KupperHaseman, counts: AttackCounts, grid: WithinGrid
-) -> CorrelatedBinomialKernel:
-    """Every base at each tau."""
-    shape = (len(grid.tau), len(counts))
-    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
-    columns = {
-        "observed_h0": x,
-        "trials_h0": n0,
-        "observed_h1": y,
-        "trials_h1": n1,
-        "log_constant": log_choices(counts),
-        "within": grid.tau[:, None],
-    }
-    return CorrelatedBinomialKernel(
-        **{name: np.broadcast_to(column, shape).ravel() for name, column in columns.items()}
-    )
-
-
 register(
     IndependentBinomial().name,
     Treatment(
@@ -177,8 +155,4 @@ register(
 register(
     CorrelatedCells().name,
     Treatment(grid=CorrelationGrid.of_prior, kernel=_cell_kernel, planar=True),
-)
-register(
-    KupperHaseman().name,
-    Treatment(grid=WithinGrid.of_prior, kernel=_correlated_binomial_kernel, planar=True),
 )
