@@ -49,7 +49,6 @@ CHECKS = {
         "check_predictions",
         "leave_one_out",
         "compare_models",
-        "look_ahead",
         "prior_sensitivity",
     ),
 }
@@ -63,7 +62,7 @@ def test_everything_is_computed_once(counted: dict[str, int], tmp_path: Path) ->
     once = dict(counted)
     assert once.pop("prior_sensitivity") == 2  # a narrower prior and a wider one
     assert set(once.values()) == {1}
-    assert len(once) == 8
+    assert len(once) == 7
     for _ in range(2):
         judged.report(tmp_path / "page.html")
         judged.to_dict()

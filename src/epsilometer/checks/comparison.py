@@ -43,6 +43,9 @@ COMPARED_STRENGTHS = (0.0, 0.5, 0.9, 1.0)
 USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
 """Compared by default; both are probabilities, of independent and of dependent decisions."""
 
+MOST_DISTINCT = {True: 1000, False: 60}
+"""Most distinct counts that take seconds, by whether the likelihood is bounded."""
+
 CHECK_SEED = 1
 """Makes the predictive check of a model on the same counts reproducible."""
 
@@ -260,6 +263,11 @@ class _Engine:
         if posterior.surface is not None:
             self._surfaces[key] = posterior.surface.first()
         return posterior
+
+
+def is_quick(counts: AttackCounts, model: CountModel) -> bool:
+    """Whether the exact engine takes seconds, so that it can run as a side computation."""
+    return len(counts.distinct()[0]) <= MOST_DISTINCT[model.likelihood.bounded]
 
 
 def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]:

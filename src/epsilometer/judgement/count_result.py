@@ -10,7 +10,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from epsilometer.checks.comparison import CHECK_SEED, ModelComparison, alternatives, compare_models
+from epsilometer.checks.comparison import (
+    CHECK_SEED,
+    ModelComparison,
+    alternatives,
+    compare_models,
+    is_quick,
+)
 from epsilometer.checks.influence import Influence, leave_one_out
 from epsilometer.checks.predictive import PredictiveCheck, check_predictions
 from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior, prior_sensitivity
@@ -24,10 +30,9 @@ from epsilometer.engines.exact.over_delta import DeltaCurve, estimate_curve
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement import next_step, what_if
 from epsilometer.judgement.objections import misfit_reasons
-from epsilometer.judgement.outlook import Outlook, is_quick, look_ahead
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
-from epsilometer.judgement.verdict import Grounds, Outcome
+from epsilometer.judgement.verdict import Outcome
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
@@ -136,18 +141,6 @@ class CountResult(Result):
         return None
 
     @cached_property
-    def outlook(self) -> Outlook | None:
-        """How much more data would settle the verdict; None unless it is inconclusive."""
-        verdict = self.verdict
-        if verdict is None or verdict.grounds is not Grounds.OPEN:
-            return None
-        if verdict.leaning is not Outcome.INCONCLUSIVE:
-            return None  # more data of the same kind would not remove the objections
-        if not verdict.trustworthy or not self._estimated:
-            return None
-        return look_ahead(self.posterior, verdict, on_message=self.on_message)
-
-    @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon under other priors, leaving out those that cannot be estimated."""
         priors: list[AlternativePrior] = []
@@ -242,7 +235,7 @@ class CountResult(Result):
 
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta, self.models
-        _ = self.influence, self.other_priors, self.outlook
+        _ = self.influence, self.other_priors
         return self
 
     @property

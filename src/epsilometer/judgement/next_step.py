@@ -49,10 +49,6 @@ OTHER_FAMILIES = (
     "Compare the ROC curves below with the model's, and rely on the proven bound only: this model does "
     "not fit the scores."
 )
-STRONGER_ATTACKS = (
-    "Use stronger attacks or worse-case challenge points: more data of the same kind would not settle "
-    "this."
-)
 SAMPLER = (
     "Run the sampler for longer before you quote this: raise `num_iterations=` or `num_chains=`, or "
     "use the exact engine."
@@ -97,7 +93,7 @@ def after_counts(result: CountResult) -> str:
         return f"{STATE_A_CLAIM}."
     if result.verdict.outcome is Outcome.FAIL:
         return f"{FIX}; more {MODELS.scored} of the {MODELS.worst} may prove it."
-    return REPORT_PASS if result.verdict.outcome is Outcome.PASS else _by_outlook(result)
+    return REPORT_PASS if result.verdict.outcome is Outcome.PASS else _to_settle_counts(result)
 
 
 def _whatever_the_model(result: Result, inaccurate: str) -> str | None:
@@ -185,20 +181,8 @@ def _to_settle(result: CurveResult) -> str:
     return f"{SETTLE}{_narrow(result)}."
 
 
-def _by_outlook(result: CountResult) -> str:
-    """How many challenges or bases would settle an open verdict of the published model."""
+def _to_settle_counts(result: CountResult) -> str:
+    """What would settle an open verdict of the count model."""
     if any(item.surprising for item in result.predictive.statistics):
         return OTHER_MODEL
-    outlook = result.outlook
-    if outlook is None or (outlook.bases is None and outlook.challenges is None):
-        return PLAN
-    for more, now, what in (
-        (outlook.challenges, int(result.counts.trials_h0.max()), "challenges per base"),
-        (outlook.bases, len(result.counts), "challenge bases"),
-    ):
-        if more is not None and more.factor is not None:
-            return (
-                f"Measure {more.factor * now:,} {what} instead of {now:,}: with the same error rates "
-                f"that would settle it as {more.outcome}."
-            )
-    return STRONGER_ATTACKS
+    return PLAN

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer.checks.comparison import is_quick
 from epsilometer.checks.sensitivity import prior_sensitivity
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement.objections import CONTRADICTED, REFUTED_POSTERIOR, valid_bounds
-from epsilometer.judgement.outlook import is_quick
 from epsilometer.judgement.verdict import Outcome
 from epsilometer.judgement.what_if_measures import (
     Measure,

@@ -41,7 +41,7 @@ UNKNOWN_NEIGHBOURS = (
 
 
 def after_verdict(result: Result) -> list[str]:
-    """What to keep in mind about the verdict, and what would settle an inconclusive one."""
+    """What to keep in mind about the verdict."""
     verdict = result.verdict
     if verdict is None or verdict.outcome is Outcome.NO_PROMISE:
         return []
@@ -49,9 +49,6 @@ def after_verdict(result: Result) -> list[str]:
         return []
     caveat = CAVEATS.get((verdict.outcome, verdict.grounds))
     said = [*([] if caveat is None else [caveat]), *_other_priors(result, verdict)]
-    if isinstance(result, CountResult):
-        open_one = verdict.trustworthy and verdict.outcome is Outcome.INCONCLUSIVE
-        return [*said, *outlook_sentences(result)] if open_one else said
     if isinstance(result, CurveResult) and verdict.outcome is Outcome.FAIL:
         above = probability_text(result.posterior.probability_above("shown", verdict.claim))
         worst = units_of(result.scores).worst
@@ -82,39 +79,6 @@ def _other_priors(result: Result, verdict: Verdict) -> list[str]:
         decides = f"{PRIOR_DECIDES[:1].upper()}{PRIOR_DECIDES[1:]}: with"
         start = "With" if len(outcomes) == 1 else decides
         said.append(f"{start} other priors the probability would be {' and '.join(parts)}.")
-    return said
-
-
-def outlook_sentences(result: CountResult) -> list[str]:
-    """How much more data would settle an inconclusive verdict."""
-    outlook = result.outlook
-    if outlook is None or (outlook.bases is None and outlook.challenges is None):
-        return [
-            "There are too many different counts to compute how much more data would settle this."
-        ]
-    bases, challenges = len(result.counts), int(result.counts.trials_h0.max())
-    said = []
-    for more, what, amount, now in (
-        (outlook.bases, "challenge bases", "{:,} in all", bases),
-        (outlook.challenges, "challenges on each base", "up to {:,}", challenges),
-    ):
-        if more is None:
-            continue
-        factor, above = more.factor or more.largest_factor, probability_text(more.probability_above)
-        effect = "still leave it open" if more.factor is None else f"settle it as {more.outcome}"
-        said.append(
-            f"{factor} times as many {what} ({amount.format(factor * now)}) with the same error rates "
-            f"would {effect}: epsilon would exceed the claim with probability {above}."
-        )
-    if any(item.surprising for item in result.predictive.statistics):
-        said.append(
-            "These forecasts assume the model, which fails the posterior predictive check below."
-        )
-    if all(more is None or more.factor is None for more in (outlook.bases, outlook.challenges)):
-        said.append(
-            "Stronger attacks, or challenge points closer to the worst case, would help more than more "
-            "data of the same kind."
-        )
     return said
 
 

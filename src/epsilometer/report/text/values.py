@@ -6,7 +6,7 @@ Never NaN or infinity: a number that is not finite becomes null.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -284,11 +284,6 @@ def _count_checks(result: CountResult) -> dict[str, Any]:
     }
     if result.models is not None:
         values["model_comparison"] = comparison_data(result.models, level=result.level)
-    if result.outlook is not None:
-        values["more_data"] = {
-            name: more and asdict(more) | {"outcome": str(more.outcome)}
-            for name, more in vars(result.outlook).items()
-        }
     return values
 
 
