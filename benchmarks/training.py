@@ -202,7 +202,7 @@ def main() -> None:
 
     report = Report()
     print(f"torch {version('torch')}")
-    dataset = load_population("mnist", on_message=print).take(np.arange(RECORDS))
+    dataset = load_population("reproduction/experiment/mnist.npz").take(np.arange(RECORDS))
     density = float(np.count_nonzero(dataset.features) / dataset.features.size)
     epochs = QUICK_EPOCHS if arguments.quick else EPOCHS
     with threadpool_limits(limits=1):

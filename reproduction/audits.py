@@ -82,7 +82,7 @@ def train(folder: Path, *, say: Callable[[str], None]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plans = {}
     for config in ("random", "fixed"):
-        audit = em.rows.read_audit(EXPERIMENT / f"{config}.toml", on_message=say)
+        audit = em.rows.read_audit(EXPERIMENT / f"{config}.toml")
         say(f"training {config}: {audit.plan.sizes.models:,} models of 200 epochs")
         measurement = em.measure(
             audit.plan,

@@ -68,7 +68,7 @@ def read(config: Path, trained: list[Pilot] | None = None) -> em.rows.AuditConfi
             trained.append(pilot)
         em.measure(pilot.plan, pilot.store)
 
-    return em.rows.read_audit(config, on_message=lambda _: None, train_pilot=train)
+    return em.rows.read_audit(config, train_pilot=train)
 
 
 def points(settings: em.rows.AuditConfig) -> list[int]:
@@ -153,7 +153,7 @@ def test_a_pilot_goes_on_after_an_interruption(config: Path) -> None:
     read(config)
     edited(config, "first_stage = 8", "first_stage = 20")
     with pytest.raises(InputError, match=r"the models of the pilot are not all in audit-pilot\.db"):
-        em.rows.read_audit(config, on_message=lambda _: None)
+        em.rows.read_audit(config)
     trained: list[Pilot] = []
     settings = read(config, trained)
     with SqliteStore(trained[0].store, read_only=True) as store:
@@ -177,7 +177,7 @@ def pilot_of(config: Path) -> Pilot:
     for store in config.parent.glob("*-pilot.db"):
         store.rename(store.with_suffix(".aside"))
     with pytest.raises(StopError):
-        em.rows.read_audit(config, on_message=lambda _: None, train_pilot=note)
+        em.rows.read_audit(config, train_pilot=note)
     for store in config.parent.glob("*-pilot.aside"):
         store.rename(store.with_suffix(".db"))
     return found[0]

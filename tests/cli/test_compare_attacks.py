@@ -65,7 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_records(folder)
     for name, text in (("pool", POOL), ("many", MANY)):
         (folder / f"{name}.toml").write_text(text)
-        settings = em.rows.read_audit(folder / f"{name}.toml", on_message=lambda _: None)
+        settings = em.rows.read_audit(folder / f"{name}.toml")
         em.measure(settings.plan, settings.store)
     return folder
 
@@ -196,7 +196,7 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
     with SqliteStore(folder / "pool.db") as store:
         sizes = store.sizes()
         rows = list(store.pool_rows(sizes))
-    plan = em.rows.read_audit(folder / "pool.toml", on_message=lambda _: None).plan
+    plan = em.rows.read_audit(folder / "pool.toml").plan
     with SqliteStore(folder / "half.db") as store:
         store.prepare(plan)
         store.add_pool(rows[2:7])
@@ -217,7 +217,7 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
 def test_many_models_that_are_not_all_there(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = em.rows.read_audit(folder / "many.toml", on_message=lambda _: None).plan
+    plan = em.rows.read_audit(folder / "many.toml").plan
     with SqliteStore(folder / "many.db") as store:
         rows = store.rows(store.sizes())
     with SqliteStore(folder / "half.db") as store:
@@ -234,7 +234,7 @@ def test_many_models_that_are_not_all_there(
 def test_canaries_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = MANY.replace("challenge_bases = 2\nreplicates = 12", 'design = "one-run"\ncanaries = 40')
     (folder / "run.toml").write_text(text.replace("many.db", "run.db"))
-    settings = em.rows.read_audit(folder / "run.toml", on_message=lambda _: None)
+    settings = em.rows.read_audit(folder / "run.toml")
     em.measure(settings.plan, settings.store)
     for name in ("run.toml", "run.db"):
         said = refused(capsys, folder / name, "--delta", "0.1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import gzip
+import hashlib
 import json
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 import epsilometer as em
 from epsilometer.cli import reproduce
 from epsilometer.cli.main import run
+from epsilometer.datasets.named import load_population
 from tests.golden import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -260,3 +263,25 @@ def test_names_and_engines_are_checked(tmp_path: Path, capsys: pytest.CaptureFix
     assert "figure2" in capsys.readouterr().err
     assert run(["reproduce", "figure2", "--engine", "guess", "--output", str(tmp_path)]) == 2
     assert "published" in capsys.readouterr().err
+
+
+def test_published_images_become_the_population(tmp_path: Path) -> None:
+    mnist: Any = import_module(f"{reproduce.package().__name__}.mnist")
+    files = {"train-images-idx3-ubyte": bytes(16) + bytes(range(7)) * 224}
+    files["train-labels-idx1-ubyte"] = bytes(8) + bytes([3, 9])
+    with pytest.MonkeyPatch.context() as patched:
+        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+        patched.setattr(mnist, "CHECKSUMS", hashes)
+        (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(files[next(iter(files))])
+        )
+        (tmp_path / "train-labels-idx1-ubyte").write_bytes(files["train-labels-idx1-ubyte"])
+        mnist.convert(tmp_path, tmp_path / "mnist.npz")
+    images = load_population("mnist.npz", folder=tmp_path)
+    assert images.features.shape == (2, 784)
+    assert images.features.dtype == np.float32
+    assert images.features[0, 5] == np.float32(5) / np.float32(255)
+    assert images.labels is not None
+    assert images.labels.tolist() == [3, 9]
+    with pytest.raises(SystemExit, match="not the published file"):
+        mnist.convert(tmp_path, tmp_path / "other.npz")

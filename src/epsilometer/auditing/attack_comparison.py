@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,14 +101,12 @@ def replace_judging(design: Pool, *, first_stage: int | None, points: int | None
     )
 
 
-def read_attacked(
-    path: Path, *, variant: str | None = None, on_message: Callable[[str], None] = lambda _: None
-) -> Attacked:
+def read_attacked(path: Path, *, variant: str | None = None) -> Attacked:
     """Losses of a store, of the store of a configuration, or of a file."""
     if path.suffix.lower() != ".toml":
         file_losses, design = read_losses(path, variant)
         return _checked(Attacked(label=path.name, losses=file_losses, design=design))
-    settings = read_audit(path, on_message=on_message)
+    settings = read_audit(path)
     if not settings.store.is_file():
         raise InputError(
             f"{path.name}: its store {settings.store.name} does not exist yet: run the audit first."

@@ -80,7 +80,6 @@ def read_config(
         folder=None if path is not None else Path.cwd(),
         tables={name: values for name, values in tables.items() if values},
         store=store,
-        on_message=execution.say,
         train_pilot=train_pilot or trained,
     )
 

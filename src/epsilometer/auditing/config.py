@@ -121,7 +121,6 @@ def read_audit(
     folder: Path | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     store: Any = None,
-    on_message: OnMessage = _files.warn,
     train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
     """Read and validate a configuration; errors name their place.
@@ -137,8 +136,6 @@ def read_audit(
         ``delta`` may be several.
     store
         Replaces the store that the file names; relative to ``folder``.
-    on_message
-        Called with a sentence before something is downloaded.
     train_pilot
         Is called where a pilot shall choose the challenge points and is not trained yet: it measures
         ``pilot.plan`` into ``pilot.store``.  Without it such a configuration is refused.
@@ -168,7 +165,7 @@ def read_audit(
     try:
         home = folder or path.absolute().parent
         kept = home / (file.audit.store if store is None or not _is_path(store) else store)
-        config = _loaded(file, home, kept, on_message, train_pilot)
+        config = _loaded(file, home, kept, train_pilot)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     claimed = given.get("estimate", {}).get("claim") is not None
@@ -205,7 +202,6 @@ def _loaded(
     file: AuditFile,
     folder: Path,
     store: Path,
-    on_message: OnMessage,
     train_pilot: TrainPilot | None,
 ) -> AuditConfig:
     from epsilometer.datasets import named
@@ -216,12 +212,7 @@ def _loaded(
     )
     table = file.population
     try:
-        population = named.load_population(
-            table.source,
-            folder=folder,
-            path=None if table.path is None else Path(table.path),
-            on_message=on_message,
-        )
+        population = named.load_population(table.source, folder=folder)
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None
     if table.shape is not None:

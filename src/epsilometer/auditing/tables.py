@@ -38,7 +38,6 @@ class PopulationTable(_Table):
     """What D and z are drawn from."""
 
     source: str
-    path: str | None = None
     shape: list[Count] | None = None
 
 

@@ -66,7 +66,7 @@ def compare_attacks(
     if claim is not None:
         _validate.non_negative("claim", claim)
     with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
-        given = read_attacked(file, variant=judging.variant, on_message=results.warn)
+        given = read_attacked(file, variant=judging.variant)
     results.warn_of_failures(given.store or file)
     given = given.judging(first_stage=judging.first_stage, points=judging.points)
     delta = given.delta if delta is None else delta

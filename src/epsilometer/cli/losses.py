@@ -66,7 +66,7 @@ def import_losses(
     losses = em.Losses.read(file)
     settings = None
     if target.suffix.lower() == ".toml":
-        settings = em.rows.read_audit(target, on_message=results.warn)
+        settings = em.rows.read_audit(target)
     elif not target.is_file():
         raise InputError(
             f"{target}: expected a store made by `audit`, or the TOML of an audit, got no such file."

@@ -9,7 +9,6 @@ import numpy as np
 
 from epsilometer import _extras
 from epsilometer.datasets import files
-from epsilometer.datasets.images import IMAGE_SETS, OnMessage, load_images
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 
@@ -35,48 +34,27 @@ NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": di
 
 
 def load_population(
-    source: str,
-    *,
-    folder: Path | None = None,
-    path: Path | None = None,
-    on_message: OnMessage | None = None,
-    shape: Sequence[int] | None = None,
+    source: str, *, folder: Path | None = None, shape: Sequence[int] | None = None
 ) -> Population:
     """Load a population by name, or from a .npz, .csv or .parquet file.
 
     Parameters
     ----------
     source
-        ``digits`` or ``directions``, which are always available; ``mnist``, ``mnist-5k`` or
-        ``fashion-mnist``, which are searched for (see `epsilometer.datasets.images`); or a file path.
+        ``digits`` or ``directions``, or a file path.
     folder
         Base of relative paths; default: the working directory.
-    path
-        Location of the files of a named set of images.
-    on_message
-        Called with a message before a download.
     shape
         Shape of a record's features, such as (1, 8, 8) for the images of ``digits``, which otherwise are
         rows of 64 pixels; the number of values must match.
     """
-    population = _loaded(source, folder=folder, path=path, on_message=on_message)
-    return population if shape is None else population.shaped(shape)
-
-
-def _loaded(
-    source: str, *, folder: Path | None, path: Path | None, on_message: OnMessage | None
-) -> Population:
-    if path is not None and source not in IMAGE_SETS:
-        raise InputError(f"path applies only to {', '.join(IMAGE_SETS)}, got source={source!r}.")
-    start = Path() if folder is None else folder
     if source in NAMED:
-        return NAMED[source]()
-    if source in IMAGE_SETS:
-        place = None if path is None else start / path
-        return load_images(IMAGE_SETS[source], path=place, on_message=on_message)
-    if not source.lower().endswith(files.SUFFIXES):
+        population = NAMED[source]()
+    elif source.lower().endswith(files.SUFFIXES):
+        population = files.read((folder or Path()) / source)
+    else:
         raise InputError(
-            f"expected a population by name ({', '.join([*NAMED, *IMAGE_SETS])}) or a path ending in "
+            f"expected a population by name ({', '.join(NAMED)}) or a path ending in "
             f"{', '.join(files.SUFFIXES)}, got source={source!r}."
         )
-    return files.read(start / source)
+    return population if shape is None else population.shaped(shape)
