@@ -75,7 +75,7 @@ def write(folder: Path) -> None:
             member[:records] = pool.member(model)
             odds = level + leak * member + rng.standard_normal(whole)
             losses = np.logaddexp(0, -odds)[:, None]
-            store.add_pool([PoolRow(0, 0, model, plan.variants[0], losses, member)])
+            store.add([PoolRow(0, 0, model, plan.variants[0], losses, member)])
 
 
 def command(*words: str) -> Callable[[Path], None]:

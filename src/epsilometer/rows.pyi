@@ -15,7 +15,7 @@ from epsilometer.measurement.engine import Measurement as Measurement
 from epsilometer.measurement.first_models import TrainingCheck as TrainingCheck
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
-from epsilometer.measurement.progress import Progress as Progress
+from epsilometer.measurement.rows import Progress as Progress
 from epsilometer.measurement.training_claims import claim_from_training as claim_from_training
 from epsilometer.model.measured import MeasuredBy as MeasuredBy
 from epsilometer.model.pool_scores import PoolScores as PoolScores

@@ -1,6 +1,6 @@
 """Where losses are kept."""
 
-from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
+from epsilometer.measurement.store import SqliteStore as SqliteStore
 
 __all__: list[str]

@@ -14,10 +14,10 @@ from epsilometer.auditing.designs import Pilot
 from epsilometer.cli.main import run
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.bases import ChallengeBase
+from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Task, training_stream
 from epsilometer.measurement.pool import PoolBase
-from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.store import Failure
+from epsilometer.measurement.store import SqliteStore
 
 CONFIG = """
 [population]
@@ -193,10 +193,10 @@ def test_models_of_a_pilot_count_once_however_many_variants_they_have(config: Pa
     assert len(rows) == 24
     with SqliteStore(pilot.store) as store:
         store.prepare(pilot.plan)
-        store.add_pool(rows[:9])
+        store.add(rows[:9])
     assert pilot.ranking() is None
     with SqliteStore(pilot.store) as store:
-        store.add_pool(rows[9:])
+        store.add(rows[9:])
     assert sorted(pilot.ranking() or ()) == sorted(map(int, pilot.plan.points))
 
 
@@ -207,7 +207,7 @@ def test_models_that_failed_are_not_waited_for(config: Path) -> None:
         rows = list(whole.pool_rows(pilot.plan.sizes))
     with SqliteStore(pilot.store) as store:
         store.prepare(pilot.plan)
-        store.add_pool(rows[1:])
+        store.add(rows[1:])
         assert pilot.ranking() is None
         store.add_failure(Failure(Task(0, 0, 0), 3, "no"))
     assert pilot.ranking() is not None

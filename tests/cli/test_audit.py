@@ -17,7 +17,7 @@ import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.cli.training import progress_text
 from epsilometer.measurement.plan import Task, training_stream
-from epsilometer.measurement.progress import Progress
+from epsilometer.measurement.rows import Progress
 from tests.cli.test_estimate import PROGRAM, in_shell
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -12,7 +12,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 
 POOL = """
 [population]
@@ -199,7 +199,7 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
     plan = em.rows.read_audit(folder / "pool.toml").plan
     with SqliteStore(folder / "half.db") as store:
         store.prepare(plan)
-        store.add_pool(rows[2:7])
+        store.add(rows[2:7])
     said = refused(capsys, folder / "half.db", "--delta", "0.1", "--first-stage", "6")
     assert (
         "expected at least two models in addition to the 6 of the first stage, got 5 in total"

@@ -23,8 +23,7 @@ from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement import engine, executors
 from epsilometer.measurement.engine import Measurement, measure
 from epsilometer.measurement.plan import Plan, Task
-from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.store import MemoryStore
+from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement.algorithms import (
     RAISED,

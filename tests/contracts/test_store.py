@@ -1,44 +1,47 @@
-"""The contract of stores.  The one in memory is the specification; the SQLite store must equal it."""
+"""The contract of stores, in memory and in files that are closed and opened again at any time.
+
+`Twin` is the specification: plain dictionaries, obvious at a glance, that every store must equal.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.bases import ChallengeBase, Replace
 from epsilometer.measurement.designs import CrossFed, ShadowModels
 from epsilometer.measurement.engine import measure
+from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.population import Dataset, Point, Population
-from epsilometer.measurement.rows import LossRow
-from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.store import Failure, MemoryStore, Store
+from epsilometer.measurement.rows import LossRow, PoolRow, Row
+from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import Chunk
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
-from tests.measurement.algorithms import plan, population
+from tests.measurement.algorithms import Logistic, plan, pool_plan, population
 from tests.measurement.test_algorithm import from_file
 
-MakeStore = Callable[[], Store]
+MakeStore = Callable[[], SqliteStore]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeStore]:
-    made: list[Store] = []
+    made: list[SqliteStore] = []
 
-    def make() -> Store:
-        store: Store = MemoryStore()
-        if request.param == "sqlite":
-            store = SqliteStore(tmp_path / f"store-{len(made)}.db")
-        made.append(store)
-        return store
+    def make() -> SqliteStore:
+        path = tmp_path / f"store-{len(made)}.db"
+        made.append(MemoryStore() if request.param == "memory" else SqliteStore(path))
+        return made[-1]
 
     yield make
     for store in made:
@@ -46,17 +49,25 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeS
 
 
 @pytest.fixture
-def store(make_store: MakeStore) -> Store:
+def store(make_store: MakeStore) -> SqliteStore:
     made = make_store()
     made.prepare(plan())
     return made
 
 
 ALL = Sizes(2, 5, 5, ("",))
+POINTS = 20
+POOL = Sizes(1, 8, 0, ("",), 0, POINTS)
 
 
 def row(base: int, hypothesis: int, replicate: int, loss: float, variant: str = "") -> LossRow:
     return LossRow(base, hypothesis, replicate, variant, loss)
+
+
+def pool_row(replicate: int, *, variant: str = "", queries: int = 1) -> PoolRow:
+    rng = np.random.default_rng(replicate)
+    losses = rng.standard_normal((POINTS, queries))
+    return PoolRow(0, 0, replicate, variant, losses, rng.random(POINTS) < 0.5)
 
 
 def losses(loss: list[float], *, names: list[str] | None = None) -> Losses:
@@ -68,92 +79,117 @@ def losses(loss: list[float], *, names: list[str] | None = None) -> Losses:
     )
 
 
-# --- losses ---------------------------------------------------------------------------------------
+def bits(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+    """Rows whose equality is that of every bit."""
+    return [
+        (*kept[:4], *(np.asarray(cell).tobytes() for cell in kept[4:]), np.shape(kept[4]))
+        for kept in rows
+    ]
 
 
-def test_keeps_what_is_added(store: Store) -> None:
-    assert store.rows(ALL) == []
-    assert store.add([row(1, 0, 2, 0.25), row(0, 1, 0, -1.5)]) == 2
-    assert store.rows(ALL) == [row(0, 1, 0, -1.5), row(1, 0, 2, 0.25)]
+# --- the specification ----------------------------------------------------------------------------
 
 
-def test_the_first_loss_stays(store: Store) -> None:
-    store.add([row(0, 0, 0, 1.0)])
-    assert store.add([row(0, 0, 0, 2.0), row(0, 0, 1, 3.0), row(0, 0, 1, 4.0)]) == 1
-    assert store.rows(ALL) == [row(0, 0, 0, 1.0), row(0, 0, 1, 3.0)]
+@dataclass
+class Twin:
+    """What a store is: losses by place and variant, and failures by place."""
+
+    kept: dict[tuple[Any, ...], Row] = field(default_factory=dict)
+    failed: dict[Task, Failure] = field(default_factory=dict)
+
+    def add(self, rows: list[Row]) -> int:
+        before = len(self.kept)
+        for given in rows:
+            self.kept.setdefault((type(given), *given[:4]), given)
+            self.failed.pop(Task(*given[:3]), None)
+        return len(self.kept) - before
+
+    def within(self, kind: type, sizes: Sizes) -> list[Row]:
+        most = (sizes.models_h0, sizes.models_h1)
+        return [
+            self.kept[key]
+            for key in sorted((key for key in self.kept if key[0] is kind), key=lambda key: key[1:])
+            if key[1] < sizes.challenge_bases and key[3] < most[key[2]] and key[4] in sizes.variants
+        ]
+
+    def done(self, chunk: Chunk, variants: tuple[str, ...]) -> set[int]:
+        return {
+            task.replicate
+            for task in chunk.tasks()
+            for kind in (LossRow, PoolRow)
+            if all((kind, *task, variant) in self.kept for variant in variants)
+        }
 
 
-def test_adding_nothing(store: Store) -> None:
-    assert store.add([]) == 0
-    assert store.rows(ALL) == []
+VARIANTS = ("", "b", "é\n'")
+ODD = [0.1, 0.0, 5e-324, 1.7976931348623157e308, 1 / 3, -1e-300, 2.0**60 + 2**10]
 
 
-def test_adds_all_or_nothing(store: Store) -> None:
-    def rows() -> Iterator[LossRow]:
-        yield row(0, 0, 0, 1.0)
+def drawn_rows(rng: np.random.Generator, kind: str) -> list[Row]:
+    """A few rows, some of them in the same place."""
+    rows: list[Row] = []
+    for _ in range(rng.integers(0, 5)):
+        base, hypothesis, replicate = rng.integers(0, [3, 2, 4]).tolist()
+        variant = VARIANTS[rng.integers(3)]
+        if kind == "pool":
+            given = pool_row(replicate, variant=variant, queries=2)
+            rows.append(given._replace(losses=given.losses * rng.choice([*ODD[:3], -0.0])))
+        else:
+            loss = float(rng.choice(ODD)) if rng.random() < 0.5 else float(rng.standard_normal())
+            rows.append(row(base, hypothesis, replicate, loss, variant))
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["losses", "pool"])
+@pytest.mark.parametrize("where", ["memory", "sqlite", "reopened"])
+def test_equals_its_twin_after_any_history(where: str, kind: str, tmp_path: Path) -> None:
+    rng, twin = np.random.default_rng(3), Twin()
+    store = MemoryStore() if where == "memory" else SqliteStore(tmp_path / "store.db")
+    store.prepare(pool_plan() if kind == "pool" else plan(bases=3))
+    for _ in range(30):
+        if rng.random() < 0.3:
+            task = Task(*rng.integers(0, [1 if kind == "pool" else 3, 2, 4]).tolist())
+            trace = ["", '  File "mine.py", line 7\n    x\nKeyError'][rng.integers(2)]
+            failure = Failure(task, int(rng.integers(9)), "KeyError: 'é'", trace)
+            store.add_failure(failure)
+            twin.failed[task] = failure
+        rows = drawn_rows(rng, kind)
+        assert store.add(rows) == twin.add(rows)
+        if where == "reopened":
+            store.close()
+            store = SqliteStore(tmp_path / "store.db")
+        assert store.failures() == [twin.failed[task] for task in sorted(twin.failed)]
+        bases, *models = rng.integers(0, [4, 5, 5]).tolist()
+        sizes = Sizes(bases, models[0], models[1], VARIANTS[: rng.integers(1, 4)], 0, POINTS)
+        assert bits(store.rows(sizes)) == bits(twin.within(LossRow, sizes))
+        assert bits(store.pool_rows(sizes)) == bits(twin.within(PoolRow, sizes))
+        base, side, first, last = rng.integers(0, [3, 2, 5, 5]).tolist()
+        chunk = Chunk(base, side, tuple(range(first, last)))
+        assert store.done(chunk, sizes.variants) == twin.done(chunk, sizes.variants)
+    store.close()
+    assert len(twin.kept) >= 12
+
+
+@pytest.mark.parametrize("made", [row(0, 0, 0, 1.0), pool_row(0)])
+def test_adds_all_or_nothing(store: SqliteStore, made: Row) -> None:
+    def rows() -> Iterator[Row]:
+        yield made
         raise RuntimeError("half-way")
 
     store.add_failure(Failure(Task(0, 0, 0), 1, "no"))
     with pytest.raises(RuntimeError, match="half-way"):
         store.add(rows())
-    assert store.rows(ALL) == []
+    assert [*store.rows(ALL), *store.pool_rows(POOL)] == []
     assert len(store.failures()) == 1
 
 
-@pytest.mark.parametrize(
-    "loss", [0.1, 0.0, 5e-324, 1.7976931348623157e308, 1 / 3, -1e-300, 2.0**60 + 2**10]
-)
-def test_losses_come_back_bit_for_bit(store: Store, loss: float) -> None:
-    store.add([row(0, 0, 0, loss)])
-    (kept,) = store.rows(ALL)
-    assert isinstance(kept.loss, float)
-    assert np.float64(kept.loss).tobytes() == np.float64(loss).tobytes()
-
-
-def test_negative_zero_is_zero(store: Store) -> None:
+def test_negative_zero_is_zero(store: SqliteStore) -> None:
     """SQLite has no negative zero, so no store has one."""
     store.add([row(0, 0, 0, -0.0)])
-    (kept,) = store.rows(ALL)
-    assert np.float64(kept.loss).tobytes() == np.float64(0.0).tobytes()
+    assert bits(store.rows(ALL)) == bits([row(0, 0, 0, 0.0)])
 
 
-def test_rows_within_sizes(store: Store) -> None:
-    store.add([row(base, h, r, 1.0) for base in range(3) for h in (0, 1) for r in range(4)])
-    found = store.rows(Sizes(2, 1, 3, ("",)))
-    expected = [(b, h, r) for b in range(2) for h in (0, 1) for r in range(3 if h else 1)]
-    assert [kept[:3] for kept in found] == expected
-
-
-def test_rows_of_variants(store: Store) -> None:
-    store.add([row(0, 0, 0, 1.0, "b"), row(0, 0, 0, 2.0, "a"), row(0, 0, 0, 3.0, "é\n'")])
-    assert [kept.variant for kept in store.rows(Sizes(1, 1, 1, ("b", "a")))] == ["a", "b"]
-    assert store.rows(Sizes(1, 1, 1, ("é\n'",)))[0].loss == 3.0
-    assert store.rows(Sizes(1, 1, 1, ("",))) == []
-
-
-def chunk(base: int, hypothesis: int, replicates: Iterable[int]) -> Chunk:
-    return Chunk(base, hypothesis, tuple(replicates))
-
-
-def test_done(store: Store) -> None:
-    store.add([row(0, 0, replicate, 1.0) for replicate in (0, 2, 3, 9)])
-    store.add([row(0, 1, 1, 1.0), row(1, 0, 1, 1.0)])
-    assert store.done(chunk(0, 0, range(0, 10)), ("",)) == {0, 2, 3, 9}
-    assert store.done(chunk(0, 0, range(1, 4)), ("",)) == {2, 3}
-    assert store.done(chunk(0, 0, range(2, 3)), ("",)) == {2}
-    assert store.done(chunk(0, 0, (0, 1, 3)), ("",)) == {0, 3}
-    assert store.done(chunk(0, 0, range(4, 4)), ("",)) == set()
-    assert store.done(chunk(1, 1, range(0, 10)), ("",)) == set()
-
-
-def test_done_means_every_variant(store: Store) -> None:
-    store.add([row(0, 0, 0, 1.0, "a"), row(0, 0, 0, 1.0, "b"), row(0, 0, 1, 1.0, "b")])
-    assert store.done(chunk(0, 0, range(0, 6)), ("b",)) == {0, 1}
-    assert store.done(chunk(0, 0, range(0, 6)), ("a", "b")) == {0}
-    assert store.done(chunk(0, 0, range(0, 6)), ("a", "b", "c")) == set()
-
-
-def test_losses_as_a_table(store: Store) -> None:
+def test_losses_as_a_table(store: SqliteStore) -> None:
     store.add([row(1, 0, 0, 2.0), row(0, 1, 3, 1.0), row(0, 1, 4, 9.0, "other")])
     table = store.losses(ALL, "")
     assert table.challenge_base == ["0", "1"]
@@ -162,53 +198,39 @@ def test_losses_as_a_table(store: Store) -> None:
         store.losses(ALL, "absent")
 
 
-# --- failures -------------------------------------------------------------------------------------
-
-
-def test_failures_are_replaced_and_forgotten(store: Store) -> None:
-    first, second = Failure(Task(1, 0, 3), 3, "one"), Failure(Task(0, 1, 4), 1, "two 'é'")
-    store.add_failure(first)
-    store.add_failure(second)
-    assert store.failures() == [second, first]
-    again = first._replace(attempts=6, message="three")
-    store.add_failure(again)
-    assert store.failures() == [second, again]
-    store.add([row(0, 1, 4, 1.0), row(0, 0, 0, 1.0)])
-    assert store.failures() == [again]
-
-
-def test_a_loss_already_there_clears_the_failure(store: Store) -> None:
-    store.add([row(0, 0, 0, 1.0)])
-    store.add_failure(Failure(Task(0, 0, 0), 1, "came later"))
-    store.add([row(0, 0, 0, 1.0)])
-    assert store.failures() == []
-
-
-def test_failures_keep_their_traceback(store: Store) -> None:
-    told = Failure(Task(0, 1, 4), 1, "KeyError: 'a'", '  File "mine.py", line 7\n    x\nKeyError')
-    silent = Failure(Task(1, 0, 0), 1, "its result was lost")
-    for failure in (silent, told):
-        store.add_failure(failure)
-    assert store.failures() == [told, silent]
+def test_as_losses_of_a_pool(make_store: MakeStore) -> None:
+    store = make_store()
+    store.prepare(pool_plan())
+    with pytest.raises(InputError, match="expected at least one model, got none"):
+        store.pool_losses(POOL, "")
+    store.add([pool_row(3), pool_row(1)])
+    found = store.measured(POOL, "")
+    assert isinstance(found, PoolLosses)
+    assert found.names == pool_plan().points
+    assert (found.references, found.fair_coins) == (0, True)
+    np.testing.assert_array_equal(found.loss, np.stack([pool_row(1).losses, pool_row(3).losses]))
+    store.add([pool_row(2, queries=2)])
+    with pytest.raises(InputError, match="different shapes"):
+        store.pool_losses(POOL, "")
 
 
 # --- losses from elsewhere ------------------------------------------------------------------------
 
 
-def test_takes_over_losses(store: Store) -> None:
+def test_takes_over_losses(store: SqliteStore) -> None:
     assert store.add_losses(losses([0.5, 1.5]), variant="") == 2
     assert store.add_losses(losses([0.5, 1.5, 2.5]), variant="") == 1
     assert store.losses(ALL, "").loss.tolist() == [0.5, 1.5, 2.5]
 
 
-def test_takes_over_losses_of_a_variant(store: Store) -> None:
+def test_takes_over_losses_of_a_variant(store: SqliteStore) -> None:
     store.add_losses(losses([0.5]), variant="a")
     store.add_losses(losses([0.7]), variant="b")
     assert store.losses(Sizes(2, 5, 5, ("b",)), "b").loss.tolist() == [0.7]
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), -float("inf")])
-def test_takes_over_no_infinite_loss(store: Store, loss: float) -> None:
+def test_takes_over_no_infinite_loss(store: SqliteStore, loss: float) -> None:
     with pytest.raises(
         InputError, match=r"base 0, hypothesis 0, replicate 1: expected a finite loss"
     ):
@@ -216,14 +238,14 @@ def test_takes_over_no_infinite_loss(store: Store, loss: float) -> None:
     assert store.rows(ALL) == []
 
 
-def test_takes_over_no_loss_that_differs(store: Store) -> None:
+def test_takes_over_no_loss_that_differs(store: SqliteStore) -> None:
     store.add([row(0, 0, 1, 1.5)])
     with pytest.raises(InputError, match=r"replicate 1: expected .*1\.5, got loss=1\.25"):
         store.add_losses(losses([0.5, 1.25]), variant="")
     assert store.rows(ALL) == [row(0, 0, 1, 1.5)]
 
 
-def test_takes_over_no_loss_of_an_unknown_base(store: Store) -> None:
+def test_takes_over_no_loss_of_an_unknown_base(store: SqliteStore) -> None:
     with pytest.raises(InputError, match="expected challenge bases of the plan, got 'other'"):
         store.add_losses(losses([0.5, 0.5], names=["0", "other"]), variant="")
     assert store.rows(ALL) == []
@@ -356,7 +378,7 @@ def test_names_follow_the_plan(make_store: MakeStore, grown: bool) -> None:
     assert store.names() == list(changed.names)
 
 
-def changed_code(make: MakeStore, monkeypatch: pytest.MonkeyPatch) -> Store:
+def changed_code(make: MakeStore, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
     """A store created before the source file of the algorithm changed."""
     store = make()
     store.prepare(plan(Settings(source="a")))
@@ -419,23 +441,6 @@ def test_comments_and_docstrings_are_no_change(
         store.prepare(with_code(COMMENTED.replace("1.0", "2.0")))
 
 
-def test_stores_of_older_versions_go_on_where_bytes_are_equal(
-    make_store: MakeStore, with_code: Callable[[str], Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = make_store()
-    with monkeypatch.context() as older:
-        older.setattr(Plan, "identity", Plan.former_identity)
-        store.prepare(with_code(MINE))
-    store.add([row(0, 0, 0, 1.0)])
-    # What the bytes were is known, but not what the code was.
-    with pytest.raises(StoreError, match=r"code has changed"):
-        store.prepare(with_code(COMMENTED))
-    store.prepare(with_code(MINE))
-    # From now on the store knows the code.
-    store.prepare(with_code(COMMENTED))
-    assert store.rows(ALL) == [row(0, 0, 0, 1.0)]
-
-
 def test_a_setting_named_source_is_not_code(make_store: MakeStore) -> None:
     store = make_store()
     store.prepare(plan(Settings(source="a")))
@@ -455,12 +460,16 @@ def test_whole_numbers_of_numpy(make_store: MakeStore, kind: str) -> None:
 # --- equal in use ---------------------------------------------------------------------------------
 
 
-def test_measures_alike(make_store: MakeStore) -> None:
-    levels = NoiseLevels(algorithm=mean(0.0), scales=(0.1, 0.2))
-    reference = measure(plan(levels), MemoryStore())
-    measured = measure(plan(levels), make_store())
-    assert measured.losses == reference.losses
-    assert (measured.trained, measured.reused) == (reference.trained, reference.reused) == (20, 0)
+@pytest.mark.parametrize("kind", ["many", "pool"])
+def test_measures_alike(make_store: MakeStore, kind: str) -> None:
+    inside = Logistic() if kind == "pool" else mean(0.0)
+    levels = NoiseLevels(algorithm=inside, scales=(0.1, 0.2))
+    wanted = pool_plan(levels, references=3) if kind == "pool" else plan(levels)
+    reference, store = measure(wanted), make_store()
+    measured, again = measure(wanted, store), measure(wanted, store)
+    assert measured.losses == again.losses == reference.losses
+    models = wanted.sizes.models
+    assert (measured.trained, measured.reused) == (again.reused, again.trained) == (models, 0)
 
 
 def test_population_of_another_type_is_another_population(make_store: MakeStore) -> None:

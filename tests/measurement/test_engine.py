@@ -18,10 +18,8 @@ from epsilometer.errors import ExecutorError, InputError, StoreError
 from epsilometer.measurement import engine, executors
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Sizes, Task
-from epsilometer.measurement.progress import Progress
-from epsilometer.measurement.rows import LossRow
-from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.store import MemoryStore
+from epsilometer.measurement.rows import LossRow, Progress
+from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import Answer, Chunk, Trained, train_chunk
 from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, Nothing, noted, plan
 from tests.measurement.clusters import ROOT

@@ -15,7 +15,7 @@ from epsilometer.measurement.engine import measure
 from epsilometer.measurement.failures import Streaks, message_of, traceback_of, truncated
 from epsilometer.measurement.plan import Task
 from epsilometer.measurement.population import Dataset
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 from epsilometer.measurement.tasks import Chunk, TaskFailure, train_chunk
 from tests.measurement.algorithms import Faulty, FaultyMany, NoisyMean, noted, one_run_plan, plan
 

@@ -18,7 +18,7 @@ import pytest
 from epsilometer.errors import StoreError
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 from tests.measurement import runner
 from tests.measurement.algorithms import NoisyMean, noted, plan
 from tests.measurement.clusters import Cluster, cluster, stop

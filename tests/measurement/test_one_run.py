@@ -19,7 +19,7 @@ from epsilometer.errors import EpsilometerError, InputError, StoreError
 from epsilometer.measurement.one_run import CanaryRun, OneRun
 from epsilometer.measurement.plan import Plan, reference_stream, training_stream
 from epsilometer.measurement.population import Dataset, Point
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 from epsilometer.proofs.proof import prove
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner

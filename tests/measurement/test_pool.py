@@ -19,8 +19,7 @@ from epsilometer.measurement.bases import Replace
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.pool import Pool, PoolBase, pool_design
-from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.store import MemoryStore
+from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import with_queries
 from tests.measurement.algorithms import Asked, Logistic, Remembers, labelled, pool_plan
 
@@ -350,7 +349,7 @@ def test_models_with_different_queries_are_not_mixed() -> None:
     plan = pool_plan(models=4)
     measure(plan, store)
     (first, *_) = list(store.pool_rows(plan.sizes))
-    store.add_pool([first._replace(replicate=4, losses=np.zeros((20, 2)))])
+    store.add([first._replace(replicate=4, losses=np.zeros((20, 2)))])
     with pytest.raises(InputError, match=r"was queries\(point\) changed\?"):
         store.pool_losses(pool_plan(models=5).sizes, "")
 

@@ -161,13 +161,13 @@ def test_a_store_that_is_not_full(attack: str) -> None:
     store, plan = MemoryStore(), pool_plan(models=12, attack=attack, pilot=True, judged=3)
     whole = list(filled(plan).pool_rows(plan.sizes))
     store.prepare(plan)
-    store.add_pool(whole[1:7])
+    store.add(whole[1:7])
     with pytest.raises(
         InputError, match="in addition to the 6 of the first stage, got 6 in total"
     ) as caught:
         plan.design.scores(store.pool_losses(plan.sizes, ""))
     assert "\n" not in str(caught.value)
-    store.add_pool(whole[9:])
+    store.add(whole[9:])
     losses = store.pool_losses(plan.sizes, "")
     assert judged(plan, losses).models == 4
     # The first stage is defined by model numbers, so a missing model moves none into it.

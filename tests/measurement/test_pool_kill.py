@@ -10,7 +10,7 @@ import pytest
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import StoreError
 from epsilometer.measurement.engine import measure
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 from tests.measurement import runner
 from tests.measurement.algorithms import Logistic, pool_plan
 

@@ -6,13 +6,12 @@ import numpy as np
 
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.measurement.engine import measure
-from epsilometer.measurement.pool_records import records_of
 from tests.measurement.algorithms import plan, pool_plan
 
 
 def test_every_point_gets_its_own_record() -> None:
     pool = pool_plan(models=4)
-    losses = records_of(pool, measure(pool).only)
+    losses = pool.with_records(measure(pool).only)
     assert isinstance(losses, PoolLosses)
     assert losses.features is not None
     for number, name in enumerate(losses.names):
@@ -24,4 +23,4 @@ def test_every_point_gets_its_own_record() -> None:
 def test_losses_of_other_designs_are_unchanged() -> None:
     other = plan(bases=1, replicates=3)
     losses = measure(other).only
-    assert records_of(other, losses) is losses
+    assert other.with_records(losses) is losses

@@ -21,8 +21,7 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.loss_files import choose_variant, read_losses
 from epsilometer.inputs.sources import DEFAULT_STATISTIC
 from epsilometer.measurement.pool import Pool
-from epsilometer.measurement.pool_records import records_of
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 from epsilometer.model.scores import Scores
 
 JUDGED, RANDOM, LEAKIEST = "judged", "random", "leakiest in the first stage"
@@ -123,7 +122,7 @@ def read_attacked(path: Path, *, variant: str | None = None) -> Attacked:
     return _checked(
         Attacked(
             label=f"{settings.store.name} of {path.name}",
-            losses=records_of(plan, losses),
+            losses=plan.with_records(losses),
             design=plan.design,
             own=f"{settings.attack.name}, {settings.statistic.name}",
             store=settings.store,

@@ -26,7 +26,7 @@ from epsilometer.measurement.one_run import GRADIENT, OneRun
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.pool import DEFAULT_ATTACK, LEAST_PILOT, Pool
 from epsilometer.measurement.population import Population
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 from epsilometer.measurement.tasks import Chunk
 
 MANY_MODELS, ONE_RUN, POOL = "many-models", "one-run", "pool"

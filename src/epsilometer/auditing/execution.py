@@ -17,7 +17,7 @@ from epsilometer.measurement.checking import check_training
 from epsilometer.measurement.engine import RETRIES, Measurement, measure
 from epsilometer.measurement.first_models import WARNING, TrainingCheck
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import SqliteStore
 
 NO_STORE = "none"
 """The word for losses that are kept for one run only."""

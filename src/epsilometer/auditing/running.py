@@ -25,7 +25,6 @@ from epsilometer.judgement.result import Origin, Result
 from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.measurement.duplicates import base_warnings
 from epsilometer.measurement.engine import Measurement
-from epsilometer.measurement.pool_records import records_of
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import Scores
@@ -147,7 +146,7 @@ def _estimate_variants(
     estimated = []
     flaws = failure_flaws(len(measurement.failures))
     for variant, measured in measurement.losses.items():
-        losses = records_of(config.plan, measured)
+        losses = config.plan.with_records(measured)
         counted = None
         if config.model is not None:
             attacked = config.plan.design.attack(losses, config.attack, statistic=config.statistic)

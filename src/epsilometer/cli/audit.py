@@ -248,7 +248,7 @@ def _is_same(folder: Path, settings: em.rows.AuditConfig) -> bool:
     """
     plan = settings.plan
     if (folder / outputs.OUTPUTS).exists():
-        same = outputs.audit_of(folder) in {_hash(plan.identity), _hash(plan.former_identity)}
+        same = outputs.audit_of(folder) == _hash(plan.identity)
     else:  # written by a version that did not note it
         known = read_summary(folder).get("plan", {})
         same = known.get("seed") == plan.seed and known.get("population") == plan.population.name

@@ -12,8 +12,8 @@ from epsilometer.cli import options, results
 from epsilometer.cli.options import argument
 
 if TYPE_CHECKING:
-    from epsilometer.measurement.sqlite_store import Status
-    from epsilometer.measurement.store import Failure
+    from epsilometer.measurement.failures import Failure
+    from epsilometer.measurement.store import Status
 
 MOST_ROWS, MOST_ERRORS = 40, 10
 """Bases, and errors with their tracebacks, that are printed."""

@@ -162,7 +162,7 @@ def _of_data(given: Any, options: LossOptions) -> Source | None:
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.baselines.scores import CanaryScoreAuditor
     from epsilometer.measurement.engine import Measurement
-    from epsilometer.measurement.sqlite_store import SqliteStore
+    from epsilometer.measurement.store import SqliteStore
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.pool_scores import PoolScores
     from epsilometer.model.scores import Scores

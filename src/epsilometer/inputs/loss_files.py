@@ -23,7 +23,8 @@ def read_losses(
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.measurement.designs import design_of
-    from epsilometer.measurement.sqlite_store import SqliteStore, is_store
+    from epsilometer.measurement.store import SqliteStore
+    from epsilometer.measurement.store_file import is_store
 
     if is_store(path):
         if shadows is not None:
@@ -45,7 +46,8 @@ def read_losses(
 
 def failures_in(path: Path) -> int:
     """The number of models of a store that failed; 0 for other files."""
-    from epsilometer.measurement.sqlite_store import SqliteStore, is_store
+    from epsilometer.measurement.store import SqliteStore
+    from epsilometer.measurement.store_file import is_store
 
     if not is_store(path):
         return 0

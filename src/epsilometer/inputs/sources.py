@@ -36,7 +36,6 @@ from epsilometer.inputs.recorded import (
     refuse_several,
 )
 from epsilometer.inputs.source import NO_OPTIONS, AttackedBy, LossOptions, Source
-from epsilometer.measurement.pool_records import records_of
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
 
@@ -76,7 +75,7 @@ NOT_DATA = {
 
 def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     """Read a file, a store or a folder."""
-    from epsilometer.measurement.sqlite_store import is_store
+    from epsilometer.measurement.store_file import is_store
     from epsilometer.model.scores import Scores
 
     if is_result(path):
@@ -218,7 +217,7 @@ def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> 
     from epsilometer.attacks.statistics import Loss
 
     variant = choose_variant(tuple(measured.losses), options.variant)
-    losses, design = records_of(measured.plan, measured.losses[variant]), measured.plan.design
+    losses, design = measured.plan.with_records(measured.losses[variant]), measured.plan.design
     flaws = failure_flaws(len(measured.failures))
     # As an audit looks at its losses.
     how = replace(options, variant=None, default_statistic=Loss().name)
@@ -233,7 +232,7 @@ def _flawed(source: Source, flaws: tuple[str, ...]) -> Source:
 def _read_losses(
     path: Path, label: str, options: LossOptions, known: dict[str, Any] | None = None
 ) -> Source:
-    from epsilometer.measurement.sqlite_store import is_store
+    from epsilometer.measurement.store_file import is_store
 
     losses, design = read_losses(path, options.variant)
     if not design.models(1):  # of a pool

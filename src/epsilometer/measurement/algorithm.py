@@ -20,7 +20,7 @@ import numpy as np
 from epsilometer._arrays import BoolArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point, array_fingerprint
-from epsilometer.measurement.source_files import SourceDigest, source_digest, source_digests
+from epsilometer.measurement.source_files import source_digest, source_digests
 
 
 class Algorithm(Protocol):
@@ -215,41 +215,18 @@ _STREAMS = (np.random.Generator, np.random.RandomState, random.Random)
 """Random generators: their state changes with use, so they cannot be described."""
 
 
-def identity(algorithm: object, *, former: bool = False) -> dict[str, Any]:
+def identity(algorithm: object) -> dict[str, Any]:
     """A description of an algorithm in plain values; equal identities train equal models.
 
     The algorithm's ``fingerprint`` attribute (text) if it has one; otherwise its class, the source files
     of its class and base classes, and all attributes except those that the class lists in ``may_grow``.
-    ``former`` describes source files as older versions did.
 
     Raises
     ------
     InputError
         If an attribute cannot be described, so that a change to it could go unnoticed.
     """
-    described: dict[str, Any] = _with_digests(_described_object(algorithm, "algorithm", 0), former)
-    return described
-
-
-def _with_digests(value: Any, former: bool) -> Any:
-    """A description with one digest of every source file."""
-    if isinstance(value, SourceDigest):
-        return value.former if former else value.code
-    if isinstance(value, dict):
-        return {key: _with_digests(item, former) for key, item in value.items()}
-    return [_with_digests(item, former) for item in value] if isinstance(value, list) else value
-
-
-def has_former_digests(identity: Any) -> bool:
-    """Whether an identity describes source files as older versions did."""
-    if isinstance(identity, list):
-        return any(map(has_former_digests, identity))
-    if not isinstance(identity, dict):
-        return False
-    digests = identity.get(SOURCE)
-    if isinstance(digests, dict):
-        return not any(":" in str(digest) for digest in digests.values())
-    return any(map(has_former_digests, identity.values()))
+    return _described_object(algorithm, "algorithm", 0)
 
 
 def _described(value: Any, where: str, depth: int) -> Any:
@@ -350,13 +327,13 @@ def _name(value: Any) -> str:
 
 def _source(value: Any) -> dict[str, Any]:
     """Digests of the user's files that define it; installed packages are identified by name only."""
-    digests: dict[str, SourceDigest] = {}
+    digests: dict[str, str] = {}
     for parent in value.__mro__ if inspect.isclass(value) else (value,):
         digests |= _digests(parent)
     return {SOURCE: dict(sorted(digests.items()))} if digests else {}
 
 
-def _digests(value: Any) -> dict[str, SourceDigest]:
+def _digests(value: Any) -> dict[str, str]:
     module = str(getattr(value, "__module__", None) or "")
     if module.partition(".")[0] in {"epsilometer", "builtins", *sys.stdlib_module_names}:
         return {}

@@ -11,13 +11,13 @@ from epsilometer.measurement.executors import open_pool, planned_slots
 from epsilometer.measurement.failures import Streak, training_error
 from epsilometer.measurement.first_models import WARNING, TrainingCheck
 from epsilometer.measurement.plan import Plan, Sizes
-from epsilometer.measurement.progress import Progress
-from epsilometer.measurement.store import Store
+from epsilometer.measurement.rows import Progress
+from epsilometer.measurement.store import SqliteStore
 
 
 def check_training(
     plan: Plan,
-    store: Store | str | PathLike[str] | None = None,
+    store: SqliteStore | str | PathLike[str] | None = None,
     *,
     executor: str | Executor = "serial",
     workers: int | None = None,
@@ -67,7 +67,7 @@ def _first_done(state: Progress) -> tuple[str, None, None]:
     return f"{state.trained:,} of the first models trained", None, None
 
 
-def first_losses(store: Store, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:
+def first_losses(store: SqliteStore, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:
     """Losses of the first base in a store, per variant, under H0 and H1.
 
     For a pool: per model, the mean over excluded points and the mean over included points.

@@ -38,13 +38,18 @@ from epsilometer.measurement.executors import (
     WorkerPool,
     open_pool,
 )
-from epsilometer.measurement.failures import Streak, Streaks, message_of, side_of, training_error
+from epsilometer.measurement.failures import (
+    Failure,
+    Streak,
+    Streaks,
+    message_of,
+    side_of,
+    training_error,
+)
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
-from epsilometer.measurement.progress import Progress, models_done
-from epsilometer.measurement.rows import PoolRow, Row
-from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.store import Failure, MemoryStore, Store
+from epsilometer.measurement.rows import Progress, Row, models_done
+from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
 
 RETRIES = 2
@@ -115,7 +120,7 @@ class Measurement(Plotted, view="measured.MEASUREMENT"):
 
 def measure(
     plan: Plan,
-    store: Store | str | PathLike[str] | None = None,
+    store: SqliteStore | str | PathLike[str] | None = None,
     *,
     executor: str | Executor = "serial",
     workers: int | None = None,
@@ -178,11 +183,11 @@ def measure(
 
 
 @contextmanager
-def opened_store(store: Store | str | PathLike[str] | None) -> Iterator[Store]:
+def opened_store(store: SqliteStore | str | PathLike[str] | None) -> Iterator[SqliteStore]:
     """The given store, a new one in memory, or a file that is open while needed."""
     if store is None:
         yield MemoryStore()
-    elif isinstance(store, Store):
+    elif isinstance(store, SqliteStore):
         yield store
     else:
         with SqliteStore(store) as opened:
@@ -195,7 +200,7 @@ class Run:
     def __init__(
         self,
         plan: Plan,
-        store: Store,
+        store: SqliteStore,
         retries: int,
         on_progress: Callable[[Progress], None] | None,
         on_message: OnMessage | None,
@@ -475,10 +480,7 @@ class Run:
         self.last_commit = time.monotonic()
         if not rows:
             return
-        pool = [row for row in rows if isinstance(row, PoolRow)]
-        new = self.store.add_pool(pool) + self.store.add(
-            row for row in rows if not isinstance(row, PoolRow)
-        )
+        new = self.store.add(rows)
         models = len({row.base if self.sizes.canaries else row[:3] for row in rows})
         # A row that already existed came from another process.
         ours = models if len(self.sizes.variants) > 1 else new // max(1, self.sizes.canaries)

@@ -7,7 +7,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from epsilometer import _files
 from epsilometer.attacks.repeats import SIDES
@@ -28,9 +28,21 @@ chance, 20 failures in a row would be one in a million."""
 FRUITLESS = 3
 """After this many models failed with the same error at every attempt, retrying is considered useless."""
 
-"""The hypotheses in words: without or with the challenge point in the data."""
-
 _PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class Failure(NamedTuple):
+    """A model that could not be trained: number of attempts and last error message, in one line."""
+
+    task: Task
+    attempts: int
+    message: str
+    traceback: str = ""
+    """Traceback in the user's code."""
+
+    def described(self) -> dict[str, int | str]:
+        """As plain values for JSON."""
+        return {**self.task._asdict(), "attempts": self.attempts, "message": self.message}
 
 
 def message_of(error: BaseException) -> str:
@@ -127,7 +139,7 @@ def side_of(sizes: Sizes, hypothesis: int) -> int:
 
 def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """The error that ends a run, in one line, with the traceback of the last failure."""
-    path = getattr(store, "path", None) if store.kept else None
+    path = store.path if store.kept else None
     if path is not None and path.absolute().parent == Path.cwd():
         path = path.name
     stored = path is not None and problem.traceback

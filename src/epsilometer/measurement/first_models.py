@@ -10,10 +10,10 @@ from typing import Any
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer.attacks.repeats import FEWEST_EQUAL_LOSSES, equal_losses, first_repeats
-from epsilometer.measurement.failures import side_of
+from epsilometer.measurement.failures import Failure, side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.rows import LossRow, Row
-from epsilometer.measurement.store import Failure, Store
+from epsilometer.measurement.store import SqliteStore
 from epsilometer.measurement.tasks import Chunk
 
 SECONDS_WORTH_SAYING = 10.0
@@ -127,7 +127,7 @@ class FirstModels:
     alone: bool = False
     """Whether only the first models are to be trained."""
 
-    def begin(self, store: Store, *, schedule: bool) -> None:
+    def begin(self, store: SqliteStore, *, schedule: bool) -> None:
         """Check models that were trained before, so that every run warns; schedule new ones."""
         sizes = self.plan.sizes
         if not sizes.canaries and not sizes.points:

@@ -19,6 +19,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._display import Displayed
+from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.algorithm import Algorithm
@@ -31,6 +32,7 @@ from epsilometer.measurement.challenges import (
     choose,
 )
 from epsilometer.measurement.designs import Design
+from epsilometer.measurement.pool import PoolBase
 from epsilometer.measurement.population import Population
 
 STREAMS = 1
@@ -251,6 +253,14 @@ class Plan(Displayed, view="inputs.PLAN"):
         """What a store must know about the points of a pool; empty for other designs."""
         return self.bases[0].shared_points()
 
+    def with_records(self, losses: Any) -> Any:
+        """Losses of this plan; those of a pool with the records of its points, which attacks may use."""
+        pool = self.bases[0]
+        if not isinstance(losses, PoolLosses) or not isinstance(pool, PoolBase):
+            return losses
+        records = self.all_records.take(pool.everything)
+        return losses.with_records(records.features, records.labels)
+
     @property
     def sizes(self) -> Sizes:
         """The requested sizes."""
@@ -273,19 +283,6 @@ class Plan(Displayed, view="inputs.PLAN"):
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What must not differ between two runs on one store, as plain values."""
-        return self._identity()
-
-    @cached_property
-    def former_identity(self) -> dict[str, Any]:
-        """The identity as older versions described it: source files byte by byte."""
-        return self._identity(former=True)
-
-    def compared_with(self, identity: Any) -> list[str]:
-        """Where a stored identity, possibly of an older version, differs from this plan, in words."""
-        former = algorithms.has_former_digests(identity)
-        return differences(identity, self.former_identity if former else self.identity)
-
-    def _identity(self, *, former: bool = False) -> dict[str, Any]:
         how: dict[str, Any] = {"drawn": False}
         if isinstance(self.challenge_bases, int):
             how = {
@@ -295,8 +292,8 @@ class Plan(Displayed, view="inputs.PLAN"):
             }
         if not self.challenge_kind.random:
             kind = self.challenge_kind
-            how["challenge"] = {"name": kind.name} | algorithms.identity(kind, former=former)
-        algorithm = algorithms.identity(self.algorithm, former=former)
+            how["challenge"] = {"name": kind.name} | algorithms.identity(kind)
+        algorithm = algorithms.identity(self.algorithm)
         if self.design.in_gradients and isinstance(self.algorithm, algorithms.PlantsCanaries):
             algorithm["canaries"] = self.algorithm.canary_settings
         # Excludes crafted points, which may be added to: each base identifies its own.
@@ -309,6 +306,26 @@ class Plan(Displayed, view="inputs.PLAN"):
             "seed": self.seed,
             "streams": STREAMS,
         }
+
+    def refused(self, identity: Any, accept_changed_code: bool) -> str:
+        """Why a store of another identity cannot continue with this plan; empty if it can."""
+        found = differences(identity, self.identity)
+        code = [line for line in found if f".{algorithms.SOURCE}" in line.split(" is ")[0]]
+        if accept_changed_code:
+            found = [line for line in found if line not in code]
+        if not found:
+            return ""
+        if found == code:
+            places = (line.split(" is ")[0].split(algorithms.SOURCE)[-1] for line in code)
+            files = ", ".join(dict.fromkeys(place.lstrip(".") for place in places))
+            return (
+                f"code has changed since it was created ({files}). Use another store, or delete this "
+                "one to start over; if the change does not affect training, continue with "
+                "`accept_changed_code=True`."
+            )
+        rest = f"; and {len(found) - 5} more" if len(found) > 5 else ""
+        shown = "; ".join(found[:5]) + rest
+        return f"{shown}. Use another store, or the settings it was created with."
 
     @property
     def content_hash(self) -> str:

@@ -11,37 +11,28 @@ import hashlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 SYNTAX, BYTES = "syntax:", "bytes:"
-"""What a digest is of; those of older versions have no such prefix and are of bytes."""
+"""What a digest is of."""
 
 
-class SourceDigest(NamedTuple):
-    """The digest of a file's code, and the one that older versions stored: that of its bytes."""
+def source_digest(text: bytes) -> str:
+    """The digest of Python code.
 
-    code: str
-    former: str
-
-
-def source_digest(text: bytes) -> SourceDigest:
-    """The digests of Python code.
-
-    The first is that of the syntax tree without positions and docstrings, so that comments, docstrings
+    It is that of the syntax tree without positions and docstrings, so that comments, docstrings
     and formatting do not change it.  Code that does not parse is hashed as it is.  So are docstrings
     in code that may read them.
     """
-    former = hashlib.sha256(text).hexdigest()
     tree = _parsed(text)
     if tree is None:
-        return SourceDigest(BYTES + former, former)
+        return BYTES + hashlib.sha256(text).hexdigest()
     if b"__doc__" not in text and b"getdoc" not in text:
         _remove_docstrings(tree)
     content = "\n".join(_tokens(tree)).encode("ascii")
-    return SourceDigest(SYNTAX + hashlib.sha256(content).hexdigest(), former)
+    return SYNTAX + hashlib.sha256(content).hexdigest()
 
 
-def source_digests(file: Path) -> dict[str, SourceDigest]:
+def source_digests(file: Path) -> dict[str, str]:
     """Digests, by name, of a file and of all files it imports from its own folder or package.
 
     Empty for installed packages, which are identified by their versions.
@@ -52,7 +43,7 @@ def source_digests(file: Path) -> dict[str, SourceDigest]:
     root = start.parent
     while (root / "__init__.py").is_file():
         root = root.parent
-    digests: dict[str, SourceDigest] = {}
+    digests: dict[str, str] = {}
     waiting = [start]
     while waiting:
         path = waiting.pop()

@@ -1,12 +1,22 @@
-"""Stores of losses.  `MemoryStore` is the specification; every other store must behave like it.
+"""Stores of losses, in a file that survives interruption at any moment, or in memory.
 
 A store belongs to one plan identity.  Each loss is stored once: the first one committed is kept.
+It uses a write-ahead log with full synchronisation: a committed loss survives a crash or power cut, and a partly
+written one is discarded.  Several processes may use a store at once.  `store_file.py` has the tables and
+verifies files.
+
+After a crash the newest losses are in the accompanying file whose name ends in -wal: copy both.
 """
 
 from __future__ import annotations
 
-import abc
+import json
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,82 +24,63 @@ import numpy as np
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
-from epsilometer.measurement.algorithm import SOURCE
-from epsilometer.measurement.plan import Plan, Sizes, Task
-from epsilometer.measurement.rows import LossRow, PoolRow
+from epsilometer.measurement.failures import Failure
+from epsilometer.measurement.plan import Plan, Sizes, Task, canonical, differences
+from epsilometer.measurement.rows import LossRow, PoolRow, Row
+from epsilometer.measurement.store_file import IN_ORDER, StoreFile, check_row, placeholders
 from epsilometer.measurement.tasks import Chunk
 
+PLAN_TOKEN = "begun"
+"""Key of a token that is written when a store without losses adopts a plan, so that a process which
+still trains for the previous plan notices."""
 
-class Failure(NamedTuple):
-    """A model that could not be trained: number of attempts and last error message, in one line."""
+LOSS_TABLES = ("losses", "pool_losses")
 
-    task: Task
-    attempts: int
-    message: str
-    traceback: str = ""
-    """Traceback in the user's code."""
-
-    def described(self) -> dict[str, int | str]:
-        """As plain values for JSON."""
-        return {**self.task._asdict(), "attempts": self.attempts, "message": self.message}
+_WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
+"""SQL condition for losses within sizes."""
 
 
-class Store(abc.ABC):
-    """Losses of one plan."""
+class Status(NamedTuple):
+    """The contents of a store."""
 
-    name: str
+    identity: dict[str, Any]
+    sizes: Sizes
+    names: list[str]
+    done: dict[str, list[tuple[int, int]]]
+    """For each variant: the number of models under H0 and H1 of each base, within the sizes."""
+    failures: list[Failure]
+    runs: list[dict[str, Any]]
+
+
+class SqliteStore:
+    """Losses of one plan in a file.
+
+    Parameters
+    ----------
+    path
+        File name; created if it does not exist.
+    read_only
+        Change nothing; the file must exist.
+
+    Raises
+    ------
+    StoreError
+        If the file is not a store, is damaged, or cannot be opened or written.
+    """
+
     kept: bool = True
-    """Whether its file, if any, outlives the run."""
+    """Whether its file outlives the run."""
 
-    @abc.abstractmethod
-    def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        """Adopt the plan, or raise :class:`StoreError` naming the differences from the stored plan.
+    def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
+        self._use(StoreFile(Path(path), read_only=read_only), Path(path).name)
 
-        A store without losses accepts any plan and discards failures of another: nothing is lost.
-        """
+    def _use(self, file: StoreFile, name: str) -> None:
+        self._file, self.path, self.name = file, file.path, name
+        self._plan_token: list[Any] = []
 
-    @abc.abstractmethod
-    def add(self, rows: Iterable[LossRow]) -> int:
-        """Store losses, all or none; existing losses are kept.  Returns the number of new losses.
-
-        Failures of models that now have a loss are removed.
-        """
-
-    @abc.abstractmethod
-    def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
-        """Replicates of a chunk that have a loss for every variant."""
-
-    @abc.abstractmethod
-    def rows(self, sizes: Sizes) -> list[LossRow]:
-        """Losses within the sizes, sorted."""
-
-    @abc.abstractmethod
-    def add_pool(self, rows: Iterable[PoolRow]) -> int:
-        """Store the losses of pool models, as `add` does for single losses."""
-
-    @abc.abstractmethod
-    def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
-        """Losses of the models of a pool within the sizes, sorted, one model at a time."""
-
-    @abc.abstractmethod
-    def pool(self) -> dict[str, Any]:
-        """Description of the points of the plan's pool; empty if it has none."""
-
-    @abc.abstractmethod
-    def add_failure(self, failure: Failure) -> None:
-        """Store a failure; it replaces an earlier one of the same model."""
-
-    @abc.abstractmethod
-    def failures(self) -> list[Failure]:
-        """Failures, sorted by model."""
-
-    @abc.abstractmethod
-    def names(self) -> list[str]:
-        """Names of the challenge bases, in order."""
-
-    @abc.abstractmethod
     def close(self) -> None:
-        """Release resources."""
+        """Release the file."""
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -97,56 +88,180 @@ class Store(abc.ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin_run(self, executor: str) -> int:
-        """Record the start of a run and return its number.  Not every store records runs."""
-        del executor
-        return 0
+    # --- the plan -----------------------------------------------------------------------------
 
-    def end_run(self, run: int, trained: int) -> None:
-        """Record that a run ended normally."""
-        del run, trained
+    def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        """Adopt the plan, or raise :class:`StoreError` naming the differences from the stored plan.
 
-    def _check(
-        self, plan: Plan, identity: object, bases: Sequence[str], *, accept_changed_code: bool
-    ) -> None:
-        """Refuse a plan that differs from the stored identity (None if there is none) or bases."""
-        if identity is not None:
-            _check_identity(self.name, plan.compared_with(identity), accept_changed_code)
-        for number, (old, base) in enumerate(zip(bases, plan.bases, strict=False)):
-            if old != base.fingerprint:
+        A store without losses accepts any plan and discards failures of another: nothing is lost.
+        """
+        with self._file.transaction():
+            if self._has_no_losses() and not self._same(plan):
+                for table in ("plan", "bases", "failures"):
+                    self._file.db.execute(f"DELETE FROM {table}")
+                self._file.write("plan", [(PLAN_TOKEN, canonical(uuid.uuid4().hex))])
+            self._plan_token = [self._value(PLAN_TOKEN)]
+            self._check(plan, accept_changed_code)
+            self._file.write(
+                "bases",
+                [
+                    (number, name, base.fingerprint)
+                    for number, (name, base) in enumerate(zip(plan.names, plan.bases, strict=True))
+                ],
+            )
+            kept: dict[str, Any] = {
+                "identity": plan.identity,
+                "sizes": plan.sizes.described(),
+                "hash": plan.content_hash,
+            }
+            kept |= {"pool": plan.pool, "judging": plan.design.judging} if plan.pool else {}
+            self._file.write("plan", [(key, canonical(value)) for key, value in kept.items()])
+
+    def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        """Refuse a plan as `prepare` does, without writing anything."""
+        if not self._has_no_losses():
+            self._check(plan, accept_changed_code)
+
+    def _check(self, plan: Plan, accept_changed_code: bool) -> None:
+        """Refuse a plan that differs from the stored one in its identity or bases."""
+        there, others = self._value("identity"), self._other_bases(plan)
+        if there is not None and (reason := plan.refused(there, accept_changed_code)):
+            raise StoreError(f"{self.name} holds another plan: {reason}")
+        if others:
+            raise StoreError(
+                f"{self.name} holds another plan: its challenge base {others[0]} has different "
+                "records. Use another store, or the bases it was created with."
+            )
+
+    def _same(self, plan: Plan) -> bool:
+        """Whether a plan is the stored one, including its code."""
+        there = self._value("identity")
+        same = there is not None and not differences(there, plan.identity)
+        return same and not self._other_bases(plan)
+
+    def _other_bases(self, plan: Plan) -> list[int]:
+        """Numbers of stored bases that differ from the plan's."""
+        bases = self._file.query("SELECT base, fingerprint FROM bases ORDER BY base")
+        held = zip(bases, plan.bases, strict=False)
+        return [number for (number, old), base in held if old != base.fingerprint]
+
+    def _value(self, key: str) -> Any:
+        """A stored setting; None if there is none."""
+        rows = self._file.query("SELECT value FROM plan WHERE key = ?", key)
+        try:
+            return json.loads(rows[0][0]) if rows else None
+        except ValueError:
+            raise self._file.damaged(f"the plan's {key} is not readable") from None
+
+    def names(self) -> list[str]:
+        """Names of the challenge bases, in order."""
+        return [name for (name,) in self._file.query("SELECT name FROM bases ORDER BY base")]
+
+    def sizes(self) -> Sizes:
+        """The sizes requested by the last run."""
+        kept = self._value("sizes")
+        if kept is None:
+            raise StoreError(f"{self.path} holds no plan yet.")
+        try:
+            bases, models_h0, models_h1, variants, *rest = kept
+            numbers = (int(bases), int(models_h0), int(models_h1))
+            return Sizes(*numbers, tuple(map(str, variants)), *map(int, rest))
+        except (TypeError, ValueError):
+            raise self._file.damaged("sizes unreadable") from None
+
+    def pool(self) -> dict[str, Any]:
+        """Description of the points of the plan's pool; empty if it has none."""
+        settings = self._value("pool")
+        if settings is None:
+            return {}
+        if not isinstance(settings, dict):
+            settings = {}
+        names, references = settings.get("names"), settings.get("references")
+        if not isinstance(names, list) or type(references) is not int:
+            raise self._file.damaged("the points of its pool are unreadable")
+        fair = settings.get("fair_coins") is True
+        return {"names": names, "references": references, "fair_coins": fair}
+
+    @property
+    def judging(self) -> dict[str, Any]:
+        """How losses were last evaluated, as plain values; empty if there was no choice."""
+        settings = self._value("judging")
+        return settings if isinstance(settings, dict) else {}
+
+    # --- losses -------------------------------------------------------------------------------
+
+    def add(self, rows: Iterable[Row]) -> int:
+        """Store losses, all or none; existing losses are kept.  Returns the number of new rows.
+
+        Failures of models that now have a loss are removed.
+        """
+        given = list(rows)
+        # SQLite does not store negative zero.
+        losses = [row._replace(loss=row.loss + 0.0) for row in given if isinstance(row, LossRow)]
+        pools = [row.packed() for row in given if isinstance(row, PoolRow)]
+        with self._file.transaction():
+            if self._plan_token and self._plan_token != [self._value(PLAN_TOKEN)]:
                 raise StoreError(
-                    f"{self.name} holds another plan: its challenge base {number} has different "
-                    "records. Use another store, or the bases it was created with."
+                    f"{self.path}: another process has started another plan in it meanwhile; nothing "
+                    "was added. Use another store."
                 )
+            before = self._file.db.total_changes
+            self._file.write("losses", losses, or_else="IGNORE")
+            self._file.write("pool_losses", pools, or_else="IGNORE")
+            new = self._file.db.total_changes - before
+            if self._file.query("SELECT 1 FROM failures LIMIT 1"):
+                self._file.db.executemany(
+                    "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
+                    [row[:3] for row in given],
+                )
+        return new
+
+    def _has_no_losses(self) -> bool:
+        """Whether no model has losses."""
+        return not any(self._file.query(f"SELECT 1 FROM {table} LIMIT 1") for table in LOSS_TABLES)
+
+    def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
+        """Replicates of a chunk that have a loss for every variant."""
+        base, hypothesis, wanted = chunk
+        ends = min(wanted, default=0), max(wanted, default=-1)
+        found: set[int] = set()
+        for table in LOSS_TABLES:
+            rows = self._file.query(
+                f"SELECT replicate FROM {table} WHERE base = ? AND hypothesis = ? "
+                f"AND replicate BETWEEN ? AND ? AND variant IN ({placeholders(variants)}) "
+                "GROUP BY replicate HAVING count(*) = ?",
+                *(base, hypothesis, *ends, *variants, len(variants)),
+            )
+            found |= {replicate for (replicate,) in rows}
+        return found.intersection(wanted)
+
+    def _select(self, table: str, sizes: Sizes) -> Iterator[tuple[Any, ...]]:
+        """Rows of losses within the sizes, sorted, without their checksums."""
+        with self._file.errors():
+            for row in self._file.db.execute(
+                f"SELECT * FROM {table} WHERE {_WITHIN} "
+                f"AND variant IN ({placeholders(sizes.variants)}) {IN_ORDER}",
+                (*sizes[:3], *sizes.variants),
+            ):
+                check_row(table, row)
+                yield row[:-1]
+
+    def rows(self, sizes: Sizes) -> list[LossRow]:
+        """Losses within the sizes, sorted."""
+        return [LossRow(*row) for row in self._select("losses", sizes)]
+
+    def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
+        """Losses of the models of a pool within the sizes, sorted, one model at a time."""
+        for *place, losses, member in self._select("pool_losses", sizes):
+            try:
+                yield PoolRow.unpacked(place, losses, member, sizes.points)
+            except ValueError:
+                task = Task(*place[:3])
+                raise self._file.damaged(f"losses of {task}: wrong number of points") from None
 
     def measured(self, sizes: Sizes, variant: str) -> Losses | PoolLosses:
         """The losses of one variant within the sizes, in the form that its design uses."""
         return (self.pool_losses if sizes.points else self.losses)(sizes, variant)
-
-    def pool_losses(self, sizes: Sizes, variant: str) -> PoolLosses:
-        """Losses of one variant of the models of a pool, ordered by model number."""
-        rows = list(self.pool_rows(sizes._replace(variants=(variant,))))
-        if not rows:
-            raise InputError(f"{self.name}: expected at least one model, got none.")
-        shape = rows[0].losses.shape
-        if any(row.losses.shape != shape for row in rows):
-            raise InputError(
-                f"{self.name}: expected the same queries for every model, got losses of different "
-                "shapes; was queries(point) changed?"
-            )
-        return PoolLosses(
-            loss=np.stack([row.losses for row in rows]),
-            member=np.stack([row.member for row in rows]),
-            numbers=[row.replicate for row in rows],
-            **self.pool(),
-        )
-
-    @staticmethod
-    def _same(plan: Plan, identity: object, bases: Sequence[str]) -> bool:
-        """Whether a plan is the stored one, including its code."""
-        held = zip(bases, plan.bases, strict=False)
-        same = all(old == base.fingerprint for old, base in held)
-        return same and identity is not None and not plan.compared_with(identity)
 
     def losses(self, sizes: Sizes, variant: str) -> Losses:
         """Losses of one variant within the sizes."""
@@ -160,6 +275,23 @@ class Store(abc.ABC):
             replicate=[row.replicate for row in rows],
             loss=[row.loss for row in rows],
             one_run=sizes.canaries > 0,
+        )
+
+    def pool_losses(self, sizes: Sizes, variant: str) -> PoolLosses:
+        """Losses of one variant of the models of a pool, ordered by model number."""
+        rows = list(self.pool_rows(sizes._replace(variants=(variant,))))
+        if not rows:
+            raise InputError(f"{self.name}: expected at least one model, got none.")
+        if len({row.losses.shape for row in rows}) > 1:
+            raise InputError(
+                f"{self.name}: expected the same queries for every model, got losses of different "
+                "shapes; was queries(point) changed?"
+            )
+        return PoolLosses(
+            loss=np.stack([row.losses for row in rows]),
+            member=np.stack([row.member for row in rows]),
+            numbers=[row.replicate for row in rows],
+            **self.pool(),
         )
 
     def add_losses(self, losses: Losses, *, variant: str) -> int:
@@ -179,12 +311,11 @@ class Store(abc.ABC):
             for base, hypothesis, replicate, loss in losses.rows()
         ]
         largest = int(losses.replicate.max()) + 1
-        here = {
-            row[:4]: row.loss for row in self.rows(Sizes(len(number), largest, largest, (variant,)))
-        }
+        sizes = Sizes(len(number), largest, largest, (variant,))
+        here = {row[:4]: row.loss for row in self.rows(sizes)}
         for row in rows:
-            if not abs(row.loss) < float("inf"):
-                raise InputError(f"{Task(*row[:3])}: expected a finite loss, got loss={row.loss}.")
+            if row.problem is not None:
+                raise InputError(f"{Task(*row[:3])}: {row.problem}.")
             if here.get(row[:4], row.loss) != row.loss:
                 raise InputError(
                     f"{Task(*row[:3])}: expected the loss in {self.name}, "
@@ -192,103 +323,87 @@ class Store(abc.ABC):
                 )
         return self.add(rows)
 
-
-def _check_identity(name: str, differences: list[str], accept_changed_code: bool) -> None:
-    """Raise :class:`StoreError` with the differences between the stored identity and a plan's."""
-    code = [line for line in differences if f".{SOURCE}" in line.split(" is ")[0]]
-    if accept_changed_code:
-        differences = [line for line in differences if line not in code]
-    if not differences:
-        return
-    if differences == code:
-        changed = (line.split(" is ")[0].split(SOURCE)[-1].lstrip(".") for line in code)
-        files = ", ".join(dict.fromkeys(changed))
-        raise StoreError(
-            f"{name} holds another plan: code has changed since it was created ({files}). Use another "
-            "store, or delete this one to start over; if the change does not affect training, continue "
-            "with `accept_changed_code=True`."
-        )
-    rest = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
-    shown = "; ".join(differences[:5]) + rest
-    raise StoreError(
-        f"{name} holds another plan: {shown}. Use another store, or the settings it was created with."
-    )
-
-
-def _within(key: tuple[int, int, int, str], sizes: Sizes) -> bool:
-    base, hypothesis, replicate, variant = key
-    most = sizes.models_h1 if hypothesis else sizes.models_h0
-    return base < sizes.challenge_bases and replicate < most and variant in sizes.variants
-
-
-class MemoryStore(Store):
-    """Losses in memory, for the lifetime of the object."""
-
-    def __init__(self) -> None:
-        self.name = "the store in memory"
-        self._identity: object = None
-        self._bases: list[str] = []
-        self._names: list[str] = []
-        self._losses: dict[tuple[int, int, int, str], float] = {}
-        self._pool_rows: dict[tuple[int, int, int, str], PoolRow] = {}
-        self._pool: dict[str, Any] = {}
-        self._failures: dict[Task, Failure] = {}
-
-    def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        no_losses = not self._losses and not self._pool_rows
-        if no_losses and not self._same(plan, self._identity, self._bases):
-            self._identity, self._bases, self._names, self._failures = None, [], [], {}
-        self._check(plan, self._identity, self._bases, accept_changed_code=accept_changed_code)
-        self._identity, number = plan.identity, len(plan.bases)
-        self._bases[:number] = [base.fingerprint for base in plan.bases]
-        self._names[:number] = plan.names
-        self._pool = plan.pool
-
-    def add(self, rows: Iterable[LossRow]) -> int:
-        before = len(self._losses)
-        for row in list(rows):
-            self._losses.setdefault(row[:4], row.loss + 0.0)
-            self._failures.pop(Task(*row[:3]), None)
-        return len(self._losses) - before
-
-    def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
-        return {
-            task.replicate
-            for task in chunk.tasks()
-            if all(
-                (*task, variant) in self._losses or (*task, variant) in self._pool_rows
-                for variant in variants
-            )
-        }
-
-    def rows(self, sizes: Sizes) -> list[LossRow]:
-        return sorted(
-            LossRow(*key, loss) for key, loss in self._losses.items() if _within(key, sizes)
-        )
-
-    def add_pool(self, rows: Iterable[PoolRow]) -> int:
-        before = len(self._pool_rows)
-        for row in list(rows):
-            self._pool_rows.setdefault(row[:4], row)
-            self._failures.pop(Task(*row[:3]), None)
-        return len(self._pool_rows) - before
-
-    def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
-        for key in sorted(self._pool_rows):
-            if _within(key, sizes):
-                yield self._pool_rows[key]
-
-    def pool(self) -> dict[str, Any]:
-        return dict(self._pool)
+    # --- failures and runs --------------------------------------------------------------------
 
     def add_failure(self, failure: Failure) -> None:
-        self._failures[failure.task] = failure
+        """Store a failure; it replaces an earlier one of the same model."""
+        # The traceback is appended to the message in its column.
+        text = failure.message + (f"\n{failure.traceback}" if failure.traceback else "")
+        with self._file.transaction():
+            self._file.write("failures", [(*failure.task, failure.attempts, text)])
 
     def failures(self) -> list[Failure]:
-        return [self._failures[task] for task in sorted(self._failures)]
+        """Failures, sorted by model."""
+        failures = []
+        for *place, attempts, text, _ in self._file.query(
+            "SELECT * FROM failures ORDER BY base, hypothesis, replicate"
+        ):
+            message, _, lines = text.partition("\n")
+            failures.append(Failure(Task(*place), attempts, message, lines))
+        return failures
 
-    def names(self) -> list[str]:
-        return list(self._names)
+    def begin_run(self, executor: str) -> int:
+        """Record the start of a run and return its number."""
+        versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}
+        with self._file.transaction():
+            cursor = self._file.db.execute(
+                "INSERT INTO runs (started, executor, versions) VALUES (?, ?, ?)",
+                (_now(), executor, canonical(versions)),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def end_run(self, run: int, trained: int) -> None:
+        """Record that a run ended normally."""
+        with self._file.transaction():
+            self._file.db.execute(
+                "UPDATE runs SET ended = ?, trained = ? WHERE run = ?", (_now(), trained, run)
+            )
+
+    def status(self) -> Status:
+        """What the store holds and what is missing."""
+        sizes = self.sizes()
+        counted = {
+            (variant, base, hypothesis): number
+            for table in LOSS_TABLES
+            for variant, base, hypothesis, number in self._file.query(
+                f"SELECT variant, base, hypothesis, count(*) FROM {table} WHERE {_WITHIN} "
+                "GROUP BY variant, base, hypothesis",
+                *sizes[:3],
+            )
+        }
+        columns = ("started", "ended", "executor", "trained")
+        runs = self._file.query(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
+        identity = self._value("identity")
+        return Status(
+            identity=identity if isinstance(identity, dict) else {},
+            sizes=sizes,
+            names=self.names()[: sizes.challenge_bases],
+            done={
+                variant: [
+                    (counted.get((variant, base, 0), 0), counted.get((variant, base, 1), 0))
+                    for base in range(sizes.challenge_bases)
+                ]
+                for variant in sizes.variants
+            },
+            failures=self.failures(),
+            runs=[dict(zip(columns, run, strict=True)) for run in runs],
+        )
+
+
+class MemoryStore(SqliteStore):
+    """Losses in memory, for the lifetime of the object."""
+
+    kept = False
+
+    def __init__(self) -> None:
+        self._use(StoreFile(None), "the store in memory")
 
     def close(self) -> None:
         """Nothing to release; losses remain available."""
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

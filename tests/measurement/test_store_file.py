@@ -19,18 +19,19 @@ from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.bases import ChallengeBase
 from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
+from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.population import Population
 from epsilometer.measurement.rows import LossRow
-from epsilometer.measurement.sqlite_store import SqliteStore, is_store
-from epsilometer.measurement.store import Failure
+from epsilometer.measurement.store import SqliteStore
+from epsilometer.measurement.store_file import checksum, is_store
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner
-from tests.measurement.algorithms import NoisyMean, noted, plan
+from tests.measurement.algorithms import NoisyMean, noted, plan, pool_plan
 
-PARTS = 6
-"""Number of parts into which the damage tests are split, to share them among test processes."""
+SOME = 7
+"""The quick run damages every seventh place of those that the slow one damages."""
 
 
 def two_levels() -> Plan:
@@ -148,15 +149,13 @@ def test_an_empty_database_with_the_mark_of_another_program(tmp_path: Path) -> N
         SqliteStore(path)
 
 
-@pytest.mark.parametrize("version", [0, 3, 1_000_000])
+@pytest.mark.parametrize("version", [0, 1, 3, 1_000_000])
 def test_another_format(intact: bytes, tmp_path: Path, version: int) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(intact)
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(
-        StoreError, match=f"has format {version}; this version of Epsilometer reads 1"
-    ):
+    with pytest.raises(StoreError, match=f"has format {version}; .* reads 2"):
         SqliteStore(path)
 
 
@@ -208,8 +207,8 @@ def test_a_store_without_permission_to_write(
     code = (
         "import os, sys; from epsilometer.errors import StoreError\n"
         "from epsilometer.measurement.plan import Task\n"
-        "from epsilometer.measurement.sqlite_store import SqliteStore\n"
-        "from epsilometer.measurement.store import Failure\n"
+        "from epsilometer.measurement.store import SqliteStore\n"
+        "from epsilometer.measurement.failures import Failure\n"
         "failure = Failure(Task(0, 0, 0), 1, 'no')\n"
         "if os.getuid() == 0: os.setuid(65534)  # permissions do not stop root\n"
         "try:\n"
@@ -232,11 +231,14 @@ def test_a_store_without_permission_to_write(
 # --- damage ---------------------------------------------------------------------------------------
 
 
-def damaged_places(intact: bytes, part: int) -> list[int]:
-    """Every byte in use and some of the rest, in one part of the file."""
-    size = -(-len(intact) // PARTS)
-    inside = range(part * size, min((part + 1) * size, len(intact)))
-    return [place for place in inside if intact[place] or place % 64 == 0]
+def damaged_places(intact: bytes) -> list[int]:
+    """Every byte in use and some of the rest."""
+    return [place for place, value in enumerate(intact) if value or place % 64 == 0]
+
+
+every_place = pytest.mark.parametrize(
+    "step", [SOME, pytest.param(1, marks=pytest.mark.slow, id="all")]
+)
 
 
 def damaged(intact: bytes, place: int, rng: np.random.Generator) -> bytes:
@@ -256,14 +258,14 @@ def shown(wrong: list[str]) -> str:
     return f"{len(wrong)} wrong: " + "; ".join(wrong[:10])
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_damage_is_noticed_or_harmless(intact: bytes, tmp_path: Path, part: int) -> None:
+@every_place
+def test_damage_is_noticed_or_harmless(intact: bytes, tmp_path: Path, step: int) -> None:
     path = tmp_path / "store.db"
     put(path, intact)
     reference = read(path)
-    rng = np.random.default_rng(part)
+    rng = np.random.default_rng(1)
     wrong = []
-    for place in damaged_places(intact, part):
+    for place in damaged_places(intact)[::step]:
         content = damaged(intact, place, rng)
         put(path, content)
         try:
@@ -279,14 +281,14 @@ def test_damage_is_noticed_or_harmless(intact: bytes, tmp_path: Path, part: int)
     assert not wrong, shown(wrong)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_going_on_with_a_damaged_store(intact: bytes, tmp_path: Path, part: int) -> None:
+@every_place
+def test_going_on_with_a_damaged_store(intact: bytes, tmp_path: Path, step: int) -> None:
     path = tmp_path / "store.db"
     put(path, intact)
     reference = read(path)
-    rng = np.random.default_rng(100 + part)
+    rng = np.random.default_rng(100)
     wrong = []
-    for place in damaged_places(intact, part)[::9]:
+    for place in damaged_places(intact)[:: 9 * step]:
         content = damaged(intact, place, rng)
         put(path, content)
         try:
@@ -383,11 +385,99 @@ def test_a_loss_changed_by_hand_is_noticed(tmp_path: Path) -> None:
         measure(plan(), path)
 
 
+def test_checking_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    measure(pool_plan(), path)
+    before = path.read_bytes()
+    with SqliteStore(path, read_only=True) as store:
+        store.check(pool_plan(models=30, attack="loss"))
+        with pytest.raises(StoreError, match="seed is 1 there and 2 here"):
+            store.check(pool_plan(seed=2))
+    assert path.read_bytes() == before
+
+
+# --- damage to the models of a pool ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def intact_pool(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("pool") / "store.db"
+    measure(pool_plan(), path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(intact_pool: bytes, tmp_path: Path) -> Path:
+    found = tmp_path / "store.db"
+    found.write_bytes(intact_pool)
+    return found
+
+
+def test_a_damaged_blob(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        (blob,) = db.execute("SELECT losses FROM pool_losses WHERE replicate = 3").fetchone()
+    where = path.read_bytes().index(blob)
+    data = bytearray(path.read_bytes())
+    data[where + 11] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(StoreError, match=r"the store is damaged .*pool_losses") as caught:
+        SqliteStore(path, read_only=True)
+    assert "\n" not in str(caught.value)
+
+
+FORGED: dict[str, tuple[bytes, bytes]] = {
+    "not of 8 bytes": (b"\0" * 161, b"\0" * 3),
+    "wrong number of points": (b"\0" * 8 * 19, b"\0" * 3),
+    "of no query": (b"", b"\0" * 3),
+    "few bits": (b"\0" * 160, b"\0" * 2),
+    "many bits": (b"\0" * 160, b"\0" * 4),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_forged_blobs_with_a_right_checksum(what: str, path: Path) -> None:
+    forge(path, "pool_losses", (0, 0, 2, "", *FORGED[what]))
+    with (
+        SqliteStore(path, read_only=True) as store,
+        pytest.raises(StoreError, match="replicate 2: wrong number of points"),
+    ):
+        store.pool_losses(store.sizes(), "")
+
+
+POOLS = ('["names"]', '{"names":3,"references":0}', '{"names":[],"references":"0"}', "{}", "7")
+
+
+@pytest.mark.parametrize("text", POOLS)
+def test_forged_points(text: str, path: Path) -> None:
+    forge(path, "plan", ("pool", text))
+    with (
+        SqliteStore(path, read_only=True) as store,
+        pytest.raises(StoreError, match="the points of its pool are unreadable"),
+    ):
+        store.pool_losses(store.sizes(), "")
+
+
+def test_forged_names_of_other_points(path: Path) -> None:
+    forge(path, "plan", ("pool", '{"names":["a"],"references":0}'))
+    with (
+        SqliteStore(path, read_only=True) as store,
+        pytest.raises(InputError, match="names of points"),
+    ):
+        store.pool_losses(store.sizes(), "")
+
+
+def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
+    """Write a row as the store does, including the checksum."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        marks = ", ".join("?" * (len(entry) + 1))
+        row = (*entry, checksum(entry))
+        db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
+
+
 # --- several processes ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("_attempt", range(4))
-def test_two_processes_create_and_fill_one_store(tmp_path: Path, _attempt: int) -> None:
+def test_two_processes_create_and_fill_one_store(tmp_path: Path) -> None:
     path, log = tmp_path / "store.db", tmp_path / "log"
     options = ["--bases", "4", "--replicates", "40", "--seconds", "0.002", "--log", str(log)]
     runs = [runner.start(path, "serial", "--wait", *options) for _ in range(2)]
@@ -410,6 +500,7 @@ def test_two_processes_create_and_fill_one_store(tmp_path: Path, _attempt: int) 
     assert set(noted(log)) == set(wanted.tasks())
 
 
+@pytest.mark.slow
 def test_many_processes_open_a_store_that_is_not_there(tmp_path: Path) -> None:
     for attempt in range(3):
         path = tmp_path / f"store-{attempt}.db"
