@@ -1,9 +1,9 @@
 """Stores of losses, in a file that survives interruption at any moment, or in memory.
 
 A store belongs to one plan identity.  Each loss is stored once: the first one committed is kept.
-It uses a write-ahead log with full synchronisation: a committed loss survives a crash or power cut, and a partly
-written one is discarded.  Several processes may use a store at once.  `store_file.py` has the tables and
-verifies files.
+It uses a write-ahead log with full synchronisation: a committed loss survives a crash or power cut,
+and a partly written one is discarded.  Several processes may use a store at once.  `store_file.py` has
+the tables and verifies files.
 
 After a crash the newest losses are in the accompanying file whose name ends in -wal: copy both.
 """
