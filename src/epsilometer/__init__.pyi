@@ -43,7 +43,7 @@ from epsilometer.model.count_model import CountModel as CountModel
 from epsilometer.model.counts import AttackCounts as AttackCounts
 from epsilometer.model.curve_model import CurveModel as CurveModel
 from epsilometer.model.scores import Scores as Scores
-from epsilometer.posteriors.protocol import Posterior as Posterior
+from epsilometer.posteriors.posterior import Posterior as Posterior
 from epsilometer.proofs.proof import Proof as Proof
 from epsilometer.training.dp_sgd import DpSgd as DpSgd
 from epsilometer.training.gradient_canaries import GradientCanaries as GradientCanaries

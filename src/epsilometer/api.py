@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from epsilometer.model.count_model import CountModel
     from epsilometer.planning.one_run import OneRunPlan
     from epsilometer.planning.plan import AuditPlan
-    from epsilometer.posteriors.protocol import Posterior
+    from epsilometer.posteriors.posterior import Posterior
 
 
 @says_once

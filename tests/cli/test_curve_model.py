@@ -101,7 +101,7 @@ def test_the_answer_in_json(losses: Path, capsys: pytest.CaptureFixture[str]) ->
     assert 0 < found["extrapolated_below_delta"] < 1
     # The algorithm leaks at least what its worst base does.
     assert found["shown"]["median"] <= found["epsilon"]["median"] + 0.01
-    for name in ("engine", "seconds", "delta", "accuracy", "assumptions", "versions", "batches"):
+    for name in ("engine", "seconds", "delta", "accuracy", "assumptions", "versions"):
         assert name in found
 
 
@@ -186,7 +186,6 @@ def test_new_scores_go_on_from_a_posterior(
     found = asked(capsys, "estimate", folder, more)
     whole = asked(capsys, "estimate", losses, more, "--delta", 1e-5, *QUICK)
     assert found["epsilon"] == whole["epsilon"]
-    assert [batch["label"] for batch in found["batches"]] == ["losses.csv", "more.csv"]
     assert run(["estimate", str(folder), str(more), "--mixing", "0.5"]) == 2
     assert "contradicts" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""``epsilometer estimate`` with several files: batches, posteriors to go on from, other assumptions."""
+"""``epsilometer estimate`` with several files: posteriors to go on from, other assumptions."""
 
 from __future__ import annotations
 
@@ -67,66 +67,42 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *, match: 
     assert match in err
 
 
-# --- batches ----------------------------------------------------------------------------------
-
-
-def test_files_are_batches(first: str, second: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer([first, second, *DELTA], capsys)
+def test_files_are_estimated_together(
+    first: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = all_at_once(first, second)
     low, high = expected.credible_interval("epsilon", 0.9)
-    assert found["epsilon"]["interval"] == pytest.approx([low, high], rel=2e-3)
-    assert [batch["label"] for batch in found["batches"]] == ["first.csv", "second.csv"]
-    assert [batch["rows"] for batch in found["batches"]] == [2, 2]
-    predictive = sum(batch["log_predictive"] for batch in found["batches"])
-    assert predictive == pytest.approx(found["log_evidence"], abs=1e-9)
-    turned = answer([second, first, *DELTA], capsys)
-    assert turned["epsilon"]["median"] == pytest.approx(found["epsilon"]["median"], rel=2e-3)
-    assert turned["batches"][0]["median"] != pytest.approx(found["batches"][0]["median"], rel=5e-3)
-
-
-def test_the_table_in_a_real_process(first: str, second: str) -> None:
-    done = in_shell("estimate", first, second, *DELTA, "--details")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    rows = [line.split() for line in done.stdout.splitlines()]
-    table = {row[0]: row for row in rows if row and row[0] in ("first.csv", "second.csv")}
-    assert table["first.csv"][1] == table["second.csv"][1] == "2"
-    assert "nats" in done.stdout
-    # One batch needs no table.
-    assert "nats" not in in_shell("estimate", first, *DELTA, "--details").stdout
+    for files in ([first, second], [second, first]):
+        found = answer([*files, *DELTA], capsys)
+        assert found["epsilon"]["interval"] == pytest.approx([low, high], rel=2e-3)
+        assert found["num_challenge_bases"] == 4
 
 
 @pytest.mark.slow
-def test_standard_input_may_be_a_batch(first: str) -> None:
+def test_standard_input_may_be_one_of_them(first: str) -> None:
     done = in_shell("estimate", first, "-", *DELTA, "--json", stdin=SECOND)
-    assert [batch["label"] for batch in json.loads(done.stdout)["batches"]] == [
-        "first.csv",
-        "standard input",
-    ]
+    assert json.loads(done.stdout)["num_challenge_bases"] == 4
     assert in_shell("estimate", "-", "-", *DELTA, stdin=SECOND).returncode == 2
 
 
 # --- going on from a posterior ----------------------------------------------------------------
 
 
-def test_round_trip_through_the_same_folder(
-    folder: str, first: str, second: str, capsys: pytest.CaptureFixture[str]
+def test_a_result_goes_on_in_another_folder(
+    folder: str, first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = answer([folder, second, "--output", folder], capsys)
+    """In its own, error curves, losses and figures would be of the earlier counts."""
+    refused([folder, second, "--output", folder, "--force"], capsys, match="the result to update")
+    after = tmp_path / "after"
+    found = answer([folder, second, "--output", str(after)], capsys)
     expected = all_at_once(first, second)
     assert found["epsilon"]["median"] == pytest.approx(expected.median("epsilon"), rel=2e-3)
     assert found["delta"] == 0.01
-    restored = em.load(Path(folder) / "posterior.nc")
-    assert len(restored.counts) == 4
-    assert [batch.label for batch in restored.batches] == ["first.csv", "second.csv"]
-    stored = json.loads((Path(folder) / "summary.json").read_text())
-    assert stored["batches"] == [batch.to_dict() for batch in restored.batches]
+    assert len(em.load(Path(folder) / "posterior.nc").counts) == 2
+    assert em.load(after / "posterior.nc").counts == expected.counts
     # The file itself serves as well, and other commands read what was written.
-    again = answer([str(Path(folder) / "posterior.nc"), second], capsys)
-    assert len(again["batches"]) == 3
-    assert run(["report", folder, "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["batches"]) == 2
+    assert answer([str(after / "posterior.nc"), second], capsys)["num_challenge_bases"] == 6
+    assert run(["report", str(after), "--json"]) == 0
 
 
 def test_priors_and_likelihood_come_from_the_posterior(
@@ -182,7 +158,6 @@ def test_chains_go_on_as_chains(
         assert run(["estimate", str(path), second, *more, "--json"]) in (0, 4)
         found = json.loads(capsys.readouterr().out)
         assert found["settings"]["num_iterations"] == 200
-        assert [batch["log_predictive"] for batch in found["batches"]] == [None, None]
         seeds.append(found["seed"])
     assert seeds == [3, 4]
 
@@ -203,23 +178,6 @@ def test_files_that_are_no_posteriors_are_refused(
     refused([first, folder, *DELTA], capsys, match="only the first file may be a posterior")
     refused([first, second], capsys, match="expected --delta")
     refused([folder, second, "--seed", "1"], capsys, match="--seed is for --engine mcmc")
-
-
-def test_files_of_earlier_counts_are_moved_away_when_a_result_is_updated(
-    folder: str, second: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Error curves, losses and figures are of the earlier counts only."""
-    before = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-    assert run(["estimate", folder, second, "--output", folder]) == 0
-    kept = Path(folder) / "previous-1"
-    assert f"the previous result is kept in {kept}" in capsys.readouterr().out
-    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
-    assert len(em.load(kept / "posterior.nc").counts) == 2
-    assert run(["report", str(kept), "--json"]) == 0
-    capsys.readouterr()
-    answer([folder, second, "--output", folder], capsys)
-    assert len(em.load(Path(folder) / "previous-2" / "posterior.nc").counts) == 4
-    assert len(em.load(Path(folder) / "posterior.nc").counts) == 6
 
 
 # --- bases entered twice ----------------------------------------------------------------------

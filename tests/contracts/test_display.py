@@ -204,10 +204,6 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     ),
     "AuditConfig": _audit,
     "AuditPlan": _audit_plan,
-    "Batch": lambda: _posterior().with_batches(
-        (em.engines.Batch(rows=3, label=HOSTILE, median=1.0, interval=(0.5, 2.0), shift=0.1,
-                  information=0.2, log_predictive=None),)
-    ).batches[0],
     "Canaries": lambda: em.Canaries.draw(_population(), count=20, rng=np.random.default_rng(1)),
     "Comparison": lambda: em.compare(_counts(), delta=0.01),
     "Comparison of scores": lambda: em.compare(_scores(), delta=0.01),

@@ -305,7 +305,6 @@ class TestAnswers:
         assert loaded.parameters == found.parameters
         assert loaded.trustworthy == found.trustworthy
         assert loaded.provenance == found.provenance
-        assert loaded.batches == found.batches
         drawn, expected = (
             each.draws(100, rng=np.random.default_rng(3)) for each in (loaded, found)
         )
@@ -362,7 +361,7 @@ class TestCounts:
     def test_updating_is_estimating_from_all(self, engine: str, case: str) -> None:
         whole, given = posterior(engine, case), CASES[case]
         first = estimate(given.counts.take([0]), given.model, ENGINES[engine])
-        updated = first.update(given.counts.take([1]), label="second")
+        updated = first.update(given.counts.take([1]))
         assert len(updated.counts) == 2
         for name in whole.parameters:
             np.testing.assert_allclose(
@@ -370,18 +369,6 @@ class TestCounts:
                 whole.quantile(name, PROBABILITIES),
                 rtol=1e-12,
             )
-        assert [batch.rows for batch in updated.batches] == [1, 1]
-        assert updated.batches[1].label == "second"
-        assert updated.batches[1].median == whole.median("epsilon")
-        assert updated.batches[1].shift == pytest.approx(
-            whole.median("epsilon") - first.median("epsilon"), rel=1e-12
-        )
-        if engine == "exact":
-            assert updated.batches[1].log_predictive == pytest.approx(
-                whole.log_evidence - first.log_evidence, abs=1e-9
-            )
-        else:
-            assert updated.batches[1].log_predictive is None
 
     @pytest.mark.parametrize(
         "change",

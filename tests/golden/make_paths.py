@@ -1,15 +1,26 @@
-"""Write `paths.py`: what the exact engine says of every case of `path_cases.py`.
+"""Write `paths.json`: what the exact engine says of every case of `path_cases.py`.
 
-    python -m tests.golden.make_paths "commit 484c4cf" && ruff format tests/golden/paths.py
+    python -m tests.golden.make_paths "commit 484c4cf"
 
-The text says which code ran.  Each posterior is estimated twice, at the default tolerance and at a
-tighter one; the tight numbers are kept, and nothing is written unless the two agree to what the test
-allows.  Takes about four minutes on one core.
+The text says which code ran; nobody edits the file.  Each posterior is estimated twice, at the
+default tolerance and at a tighter one; the tight numbers are kept, and nothing is written unless the two
+agree to what the test allows (``gaps``).  Takes about four minutes on one core.
+
+Tables, each by case: quantiles and mean of each parameter; log evidence and the stated error; epsilon
+without each row (5, 50 and 95 %); 90 % intervals by factor of the prior's scale; quantiles of epsilon by
+delta; log evidence by label; shift of the median and log predictive probability of rows entering one by
+one (in the file of 2026-11-17 also, between the two, their information about epsilon).
+
+Two confirmations share nothing with that engine: the oracle of tests/engines/stated_error_oracle.py
+gave every binomial number of epsilon at a free or fixed strength to 6e-6 (evidence to 5e-6), and
+Markov chains those of groups whose members scatter to their standard errors, about .005.
 """
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -22,6 +33,7 @@ import numpy as np
 
 import epsilometer as em
 from epsilometer.engines.estimate import estimate
+from epsilometer.engines.exact.posterior import prior_share
 from tests.golden.path_cases import (
     CASES,
     COMPARED,
@@ -30,35 +42,19 @@ from tests.golden.path_cases import (
     LEFT_OUT,
     RESCALED,
     UPDATED,
+    Case,
 )
 
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 TIGHT = {"binomial": 1e-5, "sharp": 1e-5, "correlated": 2e-4, "groups": 1e-3}
 """Of the kept numbers.  Correlated counts do not reach 2e-4 everywhere within the levels of
-resolution; `EVIDENCES` has what was reached."""
+resolution; ``evidences`` has what was reached."""
 
 GAP = {"binomial": 1e-3, "sharp": 1e-3, "correlated": 1e-2, "groups": 1e-2}
 """The default tolerances, beyond which default and tight must not differ."""
 
 Numbers = tuple[float, ...]
-
-HEADING = '''"""What the exact engine said of `path_cases.py`.  Never edited to make a test pass.
-
-Written by `make_paths.py` on {today} with {source} of this package,
-{versions}.
-Tolerances asked for: {tight}.
-Quantiles at {probabilities}.
-Largest differences of the default tolerance from these numbers, relative above 1:
-{gaps}.
-
-Two confirmations share nothing with that engine: the oracle of tests/inference/stated_error_oracle.py
-gave every binomial number of epsilon at a free or fixed strength to 6e-6 (evidence to 5e-6), and
-Markov chains those of groups whose members scatter to their standard errors, about .005.
-"""
-
-from __future__ import annotations
-'''
 
 
 @cache
@@ -143,64 +139,65 @@ def compared(name: str) -> dict[str, Numbers]:
 
 
 def updated(name: str) -> dict[str, Numbers]:
-    """Shift, information and log predictive of each row entering as a batch, after the first."""
-    case = CASES[name]
-    posterior: em.engines.CountPosterior = estimate(
-        case.counts.take([0]), case.model, settings(name)
-    )
-    for row in range(1, min(len(case.counts), 3)):
-        posterior = posterior.update(case.counts.take([row]))
-    return {
-        f"batch {i}": (batch.shift, batch.information, batch.log_predictive or 0.0)
-        for i, batch in enumerate(posterior.batches)
-    }
+    """Shift of the median and log predictive probability of each of the first rows."""
+    case, found = CASES[name], {}
+    start = prior_median(case)
+    evidence = 0.0
+    for row in range(min(len(case.counts), 3)):
+        posterior = estimate(case.counts.take(range(row + 1)), case.model, settings(name))
+        median = posterior.median("epsilon")
+        found[f"batch {row}"] = (median - start, posterior.log_evidence - evidence)
+        start, evidence = median, posterior.log_evidence
+    return found
 
 
-def written(name: str, about: str, table: Mapping[str, Mapping[str, Numbers]]) -> str:
-    """A table as Python, numbers to eight digits."""
-    lines = ["", f"{name}: dict[str, dict[str, tuple[float, ...]]] = {{"]
-    for key, values in table.items():
-        lines.append(f"    {key!r}: {{".replace("'", '"'))
-        for part, numbers in values.items():
-            text = ", ".join(f"{value:.8g}" for value in numbers)
-            lines.append(f'        "{part}": ({text}{"," * (len(numbers) == 1)}),')
-        lines.append("    },")
-    return "\n".join([*lines, "}", f'"""{about}"""', ""])
+def prior_median(case: Case) -> float:
+    """The prior median of epsilon, given that it is where the likelihood is used."""
+    share = prior_share(case.model, case.counts.take([0]))
+    return float(case.model.epsilon.upper_quantile(0.5 * share))
+
+
+def written(tables: Mapping[str, Any]) -> str:
+    """Tables as JSON, a line for each list of numbers, to eight digits."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: rounded(inner) for key, inner in value.items()}
+        return [float(f"{number:.8g}") for number in value] if isinstance(value, tuple) else value
+
+    text = json.dumps(rounded(tables), indent=2)
+    return re.sub(r"\[[^][]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
 
 
 def main() -> None:
     """Compute everything and write it."""
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    gaps = default_gaps()
     packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "scipy"))
-    text = HEADING.format(
-        today=date.today().isoformat(),
-        source=sys.argv[1],
-        versions=f"Python {platform.python_version()}, {packages}",
-        tight=", ".join(f"{path} {value:g}" for path, value in TIGHT.items()),
-        probabilities=", ".join(f"{p:g}" for p in PROBABILITIES),
-        gaps=", ".join(f"{path} {value:.0e}" for path, value in gaps.items()),
-    )
-    posteriors = {name: summary(tight(name)) for name in CASES}
-    evidence = {
-        name: {
-            "log_evidence": (tight(name).log_evidence,),
-            "error": (tight(name).accuracy.error,),
-        }
-        for name in CASES
+    tables = {
+        "made": {
+            "date": date.today().isoformat(),
+            "source": sys.argv[1],
+            "versions": f"Python {platform.python_version()}, {packages}",
+            "tolerances": TIGHT,
+            "probabilities": PROBABILITIES,
+            "gaps": {path: float(f"{gap:.0e}") for path, gap in default_gaps().items()},
+        },
+        "posteriors": {name: summary(tight(name)) for name in CASES},
+        "evidences": {
+            name: {
+                "log_evidence": (tight(name).log_evidence,),
+                "error": (tight(name).accuracy.error,),
+            }
+            for name in CASES
+        },
+        "left_out": {name: left_out(name) for name in LEFT_OUT},
+        "rescaled": {name: rescaled(name) for name in RESCALED},
+        "curves": {name: curve(name) for name in CURVES},
+        "compared": {name: compared(name) for name in COMPARED},
+        "updated": {name: updated(name) for name in UPDATED},
     }
-    text += written("POSTERIORS", "Quantiles and mean of each parameter.", posteriors)
-    text += written("EVIDENCES", "Log evidence, and the error that the engine stated.", evidence)
-    for title, about, names, make in (
-        ("LEFT_OUT", "Epsilon without each row, 5, 50 and 95 %.", LEFT_OUT, left_out),
-        ("RESCALED", "90 % interval by factor of the prior's scale.", RESCALED, rescaled),
-        ("CURVES", "Quantiles of epsilon by delta.", CURVES, curve),
-        ("COMPARED", "Log evidence by label.", COMPARED, compared),
-        ("UPDATED", "Shift, information and log predictive of batches.", UPDATED, updated),
-    ):
-        text += written(title, about, {name: make(name) for name in names})
-    Path(__file__).with_name("paths.py").write_text(text)
+    Path(__file__).with_name("paths.json").write_text(written(tables))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Counts and models, one or more for every way through the exact engine.
 
-What they should come to is in `paths.py`, which `make_paths.py` writes from these.  Left out are
+What they should come to is in `paths.json`, which `make_paths.py` writes from these.  Left out are
 priors of epsilon that are narrow or end where the counts push against them: the engine that made the
 numbers was wrong there, so `tests/inference/test_stated_error.py` asks an oracle instead.
 """

@@ -16,7 +16,6 @@ from epsilometer._text import pair_text
 from epsilometer.judgement.result import Origin
 from epsilometer.model.region import critical_epsilon
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.posteriors.region_probability import region_probability
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chains import autocorrelation, rank_counts
 from epsilometer.report.figures.chains import chain_chart as drawn_chain_chart
@@ -31,7 +30,11 @@ from epsilometer.report.figures.posterior import (
     marginals_chart,
     prior_density,
 )
-from epsilometer.report.figures.region import region_boundary, region_chart
+from epsilometer.report.figures.region import (
+    region_boundary,
+    region_chart,
+    region_probability,
+)
 from epsilometer.report.views import views_of
 from tests.report.count_results import TWO, counts, curves, exact, gather, sampled
 

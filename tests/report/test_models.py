@@ -21,7 +21,7 @@ def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
 @pytest.fixture(scope="module")
 def evidence() -> CountResult:
     first = em.estimate(counts([10, 30], [20, 30], ["a", "b"]), em.CountModel(delta=0.01))
-    return gather(first.update(counts([12], [25], ["a"]), label="<b>more</b>.csv"))
+    return gather(first.update(counts([12], [25], ["a"])))
 
 
 def test_the_chart_shows_the_comparison(evidence: CountResult) -> None:
@@ -44,9 +44,6 @@ def test_the_page_has_the_tables_and_the_warning(evidence: CountResult) -> None:
     page = views_of(evidence).page(evidence, views_of(evidence).charts(evidence))
     assert "Would other models fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
-    assert "<h3>Batches</h3>" in page
-    assert "&lt;b&gt;more&lt;/b&gt;.csv" in page
-    assert "<b>more" not in page
     assert any("base a occurs in more than one row" in text for text in evidence.warnings)
 
 
@@ -54,7 +51,6 @@ def test_the_numbers_can_be_downloaded(evidence: CountResult) -> None:
     data = page_values(evidence)
     rows = data["model_comparison"]["assumptions"]
     assert rows[0]["used"]
-    assert [batch["rows"] for batch in data["batches"]] == [2, 1]
 
 
 def test_no_line_of_the_text_is_too_long(evidence: CountResult) -> None:

@@ -1,4 +1,4 @@
-"""Data in batches: files in the given order, the first of which may be a posterior to update."""
+"""The data of several files: estimated together, also with those of a result that they update."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer.cli import results
-from epsilometer.cli.results import PREVIOUS, STDIN
+from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import (
     CURVE,
@@ -24,15 +24,12 @@ if TYPE_CHECKING:
     from epsilometer.inputs.recorded import Recorded
     from epsilometer.inputs.source import LossOptions, Source
 
-    AnyModel = em.CountModel | em.CurveModel
-    Data = em.AttackCounts | em.Scores
-
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """The data of the files: a result to update, if any, and labelled counts or scores.
+    """A result to update, if any, and the counts or scores of the files.
 
-    A result alone is judged again; files after it update it.
+    A result alone is judged again.
     """
 
     recorded: Recorded | None
@@ -89,59 +86,52 @@ class Batches:
         """The default model of the files."""
         return self.sources[0].kind
 
-    def data(self, kind: str) -> list[tuple[str, Data]]:
-        """The data for a model, with the label of each batch."""
-        return [(source.label, source.data(kind)) for source in self.sources]
+    def parts(self, kind: str) -> list[Any]:
+        """The data of each file for a model."""
+        return [source.data(kind) for source in self.sources]
 
-    def model_of(self, options: dict[str, Any]) -> AnyModel:
+    def together(self, parts: list[Any]) -> Any:
+        """All data, those of the posterior to update first."""
+        first, *rest = parts if self.start is None else [self.start.data, *parts]
+        for part in rest:
+            if type(part) is not type(first):
+                raise InputError(
+                    f"expected {type(first).__name__} to update with, got {type(part).__name__}."
+                )
+        return first.joined(*rest) if rest else first
+
+    def model_of(self, options: dict[str, Any]) -> Any:
         """The model of the posterior; options that contradict it are refused."""
         from epsilometer.model.from_words import curve_model_in_words, in_words
 
-        assert self.start is not None
-        curve = self.start.provenance.engine == CURVE
-        words = curve_model_in_words if curve else in_words
-        settings = words(self.start.model) | {
-            "engine": self.start.provenance.engine,
-            "preset": None,
-        }
+        engine = self.start.provenance.engine
+        words = curve_model_in_words if engine == CURVE else in_words
+        settings = words(self.start.model) | {"engine": engine, "preset": None}
         for name, value in options.items():
-            if value is not None and value != settings.get(name):
-                known = settings.get(name)
+            known = settings.get(name)
+            if value is not None and value != known:
                 has = "another setting" if known is None else _shown(known)
                 raise InputError(
                     f"--{name.replace('_', '-')} {_shown(value)} contradicts {self.name}, "
                     f"which has {has}: leave the option out, or estimate from all files again."
                 )
-        model: AnyModel = self.start.model
-        return model
+        return self.start.model
 
-    def may_replace(self, folder: Path, data: list[Any]) -> bool:
-        """Whether a folder holds the result that was given, or another one from the same data."""
+    def may_replace(self, folder: Path, data: Any) -> bool:
+        """Whether a folder holds the result that is judged again, or another one from the same data."""
         if self._is_own(folder):
             return True
         if not is_result(folder):
             return False
         with suppress(InputError):
-            known, first = open_result(folder).data, data[0]
-            return type(known) is type(first) and bool(known == first.joined(*data[1:]))
+            known = open_result(folder).data
+            return type(known) is type(data) and bool(known == data)
         return False
 
-    def keep_previous(self, folder: Path | None) -> list[Path]:
-        """Move the files of a result that is updated in place to its subfolder ``previous-N``.
-
-        They are of the earlier data: posterior, summary, losses, figures.
-        """
-        if self.start is None or folder is None or not self._is_own(folder):
-            return []
-        number = 1 + sum(1 for path in folder.glob(f"{PREVIOUS}*") if path.is_dir())
-        while (folder / f"{PREVIOUS}{number}").exists():
-            number += 1
-        kept = folder / f"{PREVIOUS}{number}"
-        files = [path for path in folder.iterdir() if path.is_file()]
-        kept.mkdir()
-        for path in files:
-            path.rename(kept / path.name)
-        return [kept]
+    def check_output(self, folder: Path | None) -> None:
+        """Refuse the folder of a result to update: its other files are of the earlier data."""
+        if self.start is not None and folder is not None and self._is_own(folder):
+            raise InputError(f"{folder}: holds the result to update; name another folder.")
 
     def _is_own(self, folder: Path) -> bool:
         """Whether a folder is that of the result that was given."""
@@ -150,43 +140,16 @@ class Batches:
         path = self.recorded.path
         return folder.resolve() == (path if path.is_dir() else path.parent).resolve()
 
-    def estimate(
-        self,
-        data: list[tuple[str, Data]],
-        model: AnyModel,
-        settings: em.engines.McmcSettings | None,
-    ) -> Any:
-        """The posterior after all batches, with a record of each."""
-        posterior, rest = self.start, data
-        if posterior is None:
-            (label, first), rest = data[0], data[1:]
-            posterior = results.run_engine(first, model, settings)
-            posterior = posterior.with_batches((_relabelled(posterior, label),))
-        for label, more in rest:
-            with results.progress(label) as (report, _):
-                posterior = posterior.update(more, label=label, engine=settings, on_message=report)
-        return posterior
-
 
 def _own_statistic(recorded: Recorded | None) -> str | None:
     """The statistic of a result's audit, so that new losses are scored in the same way."""
     if recorded is None:
         return None
     known, path = recorded.known, recorded.path
-    folder = path if path.is_dir() else path.parent
     if not path.is_dir() and path.name == POSTERIOR:  # the file of a result, given by itself
-        known = read_summary(folder)
-    # A result that was updated in place has its audit's summary in the folder of the first result.
-    for summary in (known, read_summary(folder / f"{PREVIOUS}1")):
-        statistic: str | None = summary.get("counts", {}).get("statistic")
-        if statistic is not None:
-            return statistic
-    return None
-
-
-def _relabelled(posterior: Any, label: str) -> em.engines.Batch:
-    batch: em.engines.Batch = posterior.batches[0]
-    return replace(batch, label=label)
+        known = read_summary(path.parent)
+    statistic: str | None = known.get("counts", {}).get("statistic")
+    return statistic
 
 
 def _shown(value: Any) -> str:

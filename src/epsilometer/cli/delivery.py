@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -201,14 +201,13 @@ def deliver(
     verdict: VerdictOptions,
     *,
     file: Path | None,
-    make_room: Callable[[], list[Path]] = list,
     audit: str | None = None,
     trained: bool = False,
 ) -> int:
     """Write and print a result, or all its variants, and return the exit code.
 
-    ``make_room`` moves earlier files away and returns their paths; ``audit`` is the identity of an
-    audit, and ``trained`` says whether to tell how many models it trained.
+    ``audit`` is the identity of an audit, and ``trained`` says whether to tell how many models it
+    trained.
     """
     judged = list(result.variants.values()) or [result]
     suffixes = [f"-variant-{name}" for name in result.variants] or [""]
@@ -223,12 +222,11 @@ def deliver(
     written: list[Path] = []
     with results.progress("report"):
         try:
-            kept = make_room()
             delivery.remember(audit, suffixes, done=False)
             for variant, suffix in zip(judged, suffixes, strict=True):
                 written += delivery.write(variant, suffix=suffix)
             delivery.remember(audit, suffixes, done=True)
-            written = list(dict.fromkeys([*written, *kept, *gate.write()]))
+            written = list(dict.fromkeys([*written, *gate.write()]))
         except OSError as error:  # does not prevent the printing
             failure = error
         shown = _data(result) if delivery.as_json else _text(judged, delivery, trained=trained)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,9 @@ def estimate(
         "Losses (challenge_base, hypothesis, replicate, loss) or scores (score instead of loss, or "
         "score, member) as CSV or Parquet; losses of a pool; a store of `audit`; a result folder; or "
         "counts (false_positives, trials_h0, false_negatives, trials_h1, optionally challenge_base and "
-        "group) as CSV or JSON. - reads standard input. Several files are batches. If the first one is "
-        "a result folder or a posterior.nc, the others update it, with its delta, assumptions and "
-        "claim. A result alone is judged again, with the given options.",
+        "group) as CSV or JSON. - reads standard input. Several files are estimated together. If "
+        "the first one is a result folder or a posterior.nc, the others update it, with its delta, "
+        "assumptions and claim. A result alone is judged again, with the given options.",
     ),
     *,
     delta: str | None = options.DELTAS,
@@ -43,8 +42,7 @@ def estimate(
 ) -> int:
     """Estimate epsilon from scores, losses or counts.
 
-    `estimate result/posterior.nc new.csv --output result` updates a result in place and keeps the
-    previous one in result/previous-1.
+    `estimate result/posterior.nc new.csv --output result-2` is the estimate from old and new data.
     """
     from epsilometer.auditing.answering import judged
     from epsilometer.inputs.source import LossOptions
@@ -60,9 +58,10 @@ def estimate(
         raise InputError("--check-model is for --model count; the curve model is always checked.")
     if data.recorded is None:
         options.need_delta(delta)
-    batches = data.data(kind)
+    parts = data.parts(kind)
+    together = data.together(parts)
     recorded = None if data.alone is None else data.alone.of_kind(kind)
-    model = _model(data, recorded, kind, deltas, batches, curves, priors, groups, engine)
+    model = _model(data, recorded, kind, deltas, parts, curves, priors, groups, engine)
     begun = data.start
     if recorded is not None and not engine.engine:
         begun = recorded.posterior  # the default engine is that of the result
@@ -73,7 +72,8 @@ def estimate(
     verdict.check_claim(question.claim)
     if settings is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
-    delivery.check(lambda folder: data.may_replace(folder, [part for _, part in batches]))
+    data.check_output(delivery.output)
+    delivery.check(lambda folder: data.may_replace(folder, together))
     if recorded is not None and (
         reading.given or options.given(engine) or model != recorded.posterior.model
     ):
@@ -82,10 +82,11 @@ def estimate(
         source = replace(data.sources[0], recorded=recorded)
         result = judged(source, question, on_message=results.tell)
     else:
-        posterior = data.estimate(batches, model, settings)
+        if settings is None and data.start is not None:
+            settings = data.start.engine
+        posterior = results.run_engine(together, model, settings)
         result = result_of(posterior, question, scores=data.scores, on_message=results.tell)
-    make_room = partial(data.keep_previous, delivery.output)
-    return deliver(result, delivery, verdict, file=Path(files[-1]), make_room=make_room)
+    return deliver(result, delivery, verdict, file=Path(files[-1]))
 
 
 def _question(
@@ -120,7 +121,7 @@ def _model(
     own: Recorded | None,
     kind: str,
     deltas: tuple[float, ...],
-    batches: list[tuple[str, Any]],
+    parts: list[Any],
     curves: options.CurveOptions,
     priors: options.PriorOptions,
     groups: options.GroupOptions,
@@ -136,15 +137,15 @@ def _model(
             chosen = _chosen_curve(curves, priors)
         model: Any = data.model_of(chosen | {"delta": deltas[0] if deltas else None})
         if kind != CURVE and not model.likelihood.parameters:
-            for label, counts in batches:
+            for source, counts in zip(data.sources, parts, strict=True):
                 if counts.measured is not None and counts.measured.cross_fed:
                     results.warn(
-                        f"warning: {label}: counts of cross-fed models, but {data.name} assumes "
-                        "independent decisions, so the interval is too narrow."
+                        f"warning: {source.label}: counts of cross-fed models, but {data.name} "
+                        "assumes independent decisions, so the interval is too narrow."
                     )
         return model
     delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
-    made = _made(kind, delta, [batch for _, batch in batches], curves, priors, groups)
+    made = _made(kind, delta, parts, curves, priors, groups)
     if own is None:
         return made
     words = options.given(priors, groups, curves).keys() - {"model"}
@@ -154,7 +155,7 @@ def _model(
 def _made(
     kind: str,
     delta: float,
-    batches: list[Any],
+    parts: list[Any],
     curves: options.CurveOptions,
     priors: options.PriorOptions,
     groups: options.GroupOptions,
@@ -162,7 +163,7 @@ def _made(
     from epsilometer.model.from_words import curve_model_of
 
     if kind != CURVE:
-        return priors.model(delta, groups.made(), *batches)
+        return priors.model(delta, groups.made(), *parts)
     values = priors.values
     return curve_model_of(
         delta,

@@ -28,9 +28,6 @@ STDIN = "-"
 SECONDS_BETWEEN_LINES = 5
 """Between lines of progress where there is no terminal: few enough for a log."""
 
-PREVIOUS = "previous-"
-"""Begins the names of folders with earlier versions of an updated result."""
-
 warn = _files.warn
 
 _warned: set[str] = set()
@@ -68,11 +65,11 @@ _open: list[Report] = []
 """The displays that are open, the innermost last."""
 
 
-def run_engine(data: Any, model: Any, settings: em.engines.McmcSettings | None) -> Any:
+def run_engine(data: Any, model: Any, settings: Any) -> Any:
     """Estimate with a progress display."""
     from epsilometer.engines import estimate as estimates
 
-    title = "exact quadrature" if settings is None else "MCMC"
+    title = "MCMC" if hasattr(settings, "num_chains") else "exact quadrature"
     if hasattr(model, "check"):
         model.check(data)
     else:
@@ -219,9 +216,4 @@ def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, An
 
 def written_to(paths: list[Path]) -> str:
     """The last line of a command that wrote something."""
-    if not paths:
-        return ""
-    kept = [_files.printable(path) for path in paths if path.name.startswith(PREVIOUS)]
-    new = [_files.printable(path) for path in paths if not path.name.startswith(PREVIOUS)]
-    before = f"; the previous result is kept in {kept[0]}" if kept else ""
-    return f"\nWritten to {', '.join(new)}{before}\n"
+    return f"\nWritten to {', '.join(map(_files.printable, paths))}\n" if paths else ""

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from epsilometer._table import Cell, Table
-from epsilometer._text import counted, pair_text, percent, shortened
+from epsilometer._text import counted, pair_text, percent
 from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.display.view import View
 from epsilometer.engines.curve.posterior import CurvePosterior
@@ -16,12 +16,14 @@ from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.posteriors.updating import LEVEL, Batch
-from epsilometer.report.figures import bases, checks, curve, posterior, region, style
+from epsilometer.report.figures import bases, checks, curve, posterior, region
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Sheet
 from epsilometer.report.text.rows import labels_of
 from epsilometer.report.text.values import parameter_values
+
+LEVEL = 0.9
+"""Probability of the intervals shown."""
 
 
 def epsilon_words(found: CountPosterior | CurvePosterior, level: float = LEVEL) -> str:
@@ -88,7 +90,7 @@ COUNT = View(
 )
 
 
-# --- other priors and batches -----------------------------------------------------------------
+# --- other priors ----------------------------------------------------------------------------
 
 
 def _prior_line(found: AlternativePrior) -> str:
@@ -125,31 +127,3 @@ def _prior_sheet(found: AlternativePrior) -> Sheet:
 
 
 PRIOR = View(line=_prior_line, table=_prior_table, figures={"prior": _prior_sheet})
-
-
-def _batch_line(found: Batch) -> str:
-    return (
-        f"{shortened(found.label, 40)!r}, {counted(found.rows, 'row')}: epsilon {found.median:.2f} "
-        f"({pair_text(*found.interval)}) after it, moved by {found.shift:+.2f}"
-    )
-
-
-def _batch_table(found: Batch) -> Table:
-    ends = [percent(0.5 - LEVEL / 2), percent(0.5 + LEVEL / 2)]
-    columns = ("batch", "rows", "median", *ends, "moved by", "information (nats)", "log predictive")
-    numbers = (found.median, *found.interval, found.shift, found.information, found.log_predictive)
-    return Table(columns=columns, rows=[(found.label, found.rows, *numbers)])
-
-
-def _batch_chart(found: Batch) -> Sheet:
-    rows = [style.interval_row(0, found.median, found.interval, LEVEL, "blue", "after it")]
-    plot = Plot(
-        Axis("epsilon", (0, 1.1 * found.interval[1] or 1.0)),
-        Axis("", (-0.6, 0.6), names=[style.shortened(found.label, 16)]),
-        rows,
-        legend=False,
-    )
-    return Sheet(f"Epsilon after the batch, {percent(LEVEL)} interval", [plot], (6.0, 1.5))
-
-
-BATCH = View(line=_batch_line, table=_batch_table, figures={"interval": _batch_chart})

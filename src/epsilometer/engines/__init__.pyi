@@ -8,7 +8,5 @@ from epsilometer.engines.exact.over_delta import DeltaCurve as DeltaCurve
 from epsilometer.engines.exact.over_delta import estimate_curve as estimate_curve
 from epsilometer.engines.mcmc.driver import McmcSettings as McmcSettings
 from epsilometer.posteriors.posterior import CountPosterior as CountPosterior
-from epsilometer.posteriors.region_probability import region_probability as region_probability
-from epsilometer.posteriors.updating import Batch as Batch
 
 __all__: list[str]

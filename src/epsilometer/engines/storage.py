@@ -38,7 +38,6 @@ from epsilometer.posteriors import trees
 from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.updating import Batch
 
 if TYPE_CHECKING:
     from epsilometer.engines.mcmc.driver import McmcSettings
@@ -182,11 +181,7 @@ def _restore(reader: _Reader) -> CountPosterior | CurvePosterior:
     model = CountModel(**{part.name: _choice(data, part.name) for part in fields(CountModel)})
     provenance = Provenance.from_json(reader.text("provenance"))
     make = _restore_samples if reader.text("diagnostics") else _restore_grid
-    posterior = make(reader, counts, model, provenance)
-    # Older files have no updates: they hold one batch.
-    if not reader.text("batches"):
-        return posterior
-    return posterior.with_batches(tuple(Batch.from_dict(item) for item in reader.json("batches")))
+    return make(reader, counts, model, provenance)
 
 
 CHOICES: dict[str, Mapping[str, Callable[..., Any]]] = {

@@ -217,12 +217,18 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     def joined(self, *others: AttackCounts) -> AttackCounts:
         """These counts followed by others; rows with the same group label form one group.
 
-        Of the measurement metadata, only what holds for all of them is kept.
+        Of the measurement metadata, only what holds for all of them is kept.  Default names, numbers
+        from 0, continue: the first rows of two files are not one base entered twice.
         """
         parts = (self, *others)
+        names = list(self.names)
+        for part in others:
+            numbered = part.names == tuple(str(row) for row in range(len(part)))
+            start = len(names)
+            names += [str(start + i) for i in range(len(part))] if numbered else part.names
         return _counts_of(
             np.concatenate([part._columns for part in parts], axis=1),
-            names=[name for part in parts for name in part.names],
+            names=names,
             groups=[label for part in parts for label in (part.groups or ("",) * len(part))],
             measured=MeasuredBy.shared(part.measured for part in parts),
         ).with_flaws(flaw for part in parts for flaw in part.flaws)

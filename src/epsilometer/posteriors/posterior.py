@@ -1,84 +1,66 @@
-"""The interface of all posteriors, whichever engine made them."""
+"""What every posterior answers, whichever model and engine made it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from epsilometer import _validate
 from epsilometer._arrays import FloatArray, OnMessage
+from epsilometer._display import Plotted, view_of
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.posteriors import trees, updating
-from epsilometer.posteriors.marginal_queries import MarginalQueries
-from epsilometer.posteriors.marginals import Marginal, PointMass
+from epsilometer.posteriors import trees
+from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.updating import Batch
 
 if TYPE_CHECKING:
     import xarray
 
+    from epsilometer._table import Table
     from epsilometer.engines.mcmc.posterior import SamplePosterior
 
 
-class Engine(Protocol):
-    """Settings of an engine, with a method that runs it."""
+class Posterior(Plotted, ABC):
+    """The posterior of epsilon and the strength of attacks, as ``em.estimate`` returns it.
 
-    def supports(self, counts: AttackCounts, model: CountModel) -> str | None:
-        """Why the engine cannot estimate this model from these counts; None if it can."""
-
-    def estimate(
-        self,
-        counts: AttackCounts,
-        model: CountModel,
-        *,
-        on_message: OnMessage | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> Any:
-        """Estimate the posterior with these settings."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CountPosterior(MarginalQueries, ABC, view="posteriors.COUNT"):
-    """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
-
-    A parameter that the model holds fixed is a point mass: all its quantiles are its value.
+    Check ``trustworthy`` before you quote it; ``warnings`` says what to know first.
 
     Attributes
     ----------
-    counts, model
-        The data and the model.
+    model
+        The model, with its delta and priors.
     provenance, engine
         How it was computed, and the engine settings, with which it can be estimated again; None if
         unknown.
-    history
-        The effect of each batch of counts; empty unless there were updates.
     log_evidence
-        Log probability of the counts under the model; None if the engine does not compute it.
+        Log probability of the data under the model; None if the engine does not compute it.
     """
 
-    counts: AttackCounts
-    model: CountModel
+    model: Any
     provenance: Provenance
-    engine: Engine | None = None
-    history: tuple[Batch, ...] = ()
-    log_evidence: float | None = None
+    engine: Any
 
     @property
+    @abstractmethod
+    def data(self) -> Any:
+        """The scores or counts that it was estimated from."""
+
+    @property
+    @abstractmethod
     def parameters(self) -> tuple[str, ...]:
         """The parameters that were estimated."""
-        return self.model.parameters_of(self.counts)
 
     @property
-    def data(self) -> AttackCounts:
-        """The counts."""
-        return self.counts
+    @abstractmethod
+    def accurate(self) -> bool:
+        """Whether the engine reached the requested accuracy."""
 
     @property
     @abstractmethod
@@ -90,14 +72,13 @@ class CountPosterior(MarginalQueries, ABC, view="posteriors.COUNT"):
     def quality(self) -> dict[str, object]:
         """The figures behind ``accurate``, and other engine-specific values, for JSON."""
 
-    @property
-    def chains(self) -> SamplePosterior | None:
-        """Itself if it consists of Markov chains, otherwise None."""
-        return None
+    @abstractmethod
+    def marginal(self, parameter: str) -> Marginal:
+        """The distribution of one parameter; a point mass if the model holds it fixed."""
 
     @abstractmethod
-    def _estimated(self, parameter: str) -> Marginal:
-        """The marginal of a parameter that was estimated."""
+    def prior_probability_above(self, epsilon: float) -> float:
+        """The prior probability P(epsilon > value)."""
 
     @abstractmethod
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
@@ -107,51 +88,63 @@ class CountPosterior(MarginalQueries, ABC, view="posteriors.COUNT"):
     def to_datatree(self) -> xarray.DataTree:
         """The posterior as a tree for ArviZ and xarray: groups posterior, observed_data and more."""
 
-    def prior_probability_above(self, epsilon: float) -> float:
-        """The prior probability P(epsilon > value)."""
-        return self.model.epsilon.probability_above(epsilon)
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the engine reached the requested accuracy and the data have no flaw."""
+        return bool(self.accurate and not self.data.flaws)
 
-    def marginal(self, parameter: str) -> Marginal:
-        """The distribution of one parameter; a point mass if the model holds it fixed."""
-        if parameter in self.parameters:
-            return self._estimated(parameter)
-        fixed = self.model.fixed_values(self.counts)
-        if parameter in fixed:
-            return PointMass(value=fixed[parameter])
-        known = ", ".join(self.parameters)
-        raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why it should not be quoted, one sentence each; empty if nothing is known against it."""
+        missed = f"Do not quote this result: {self.engine_description}."
+        return (*(() if self.accurate else (missed,)), *self.data.flaws)
 
-    @cached_property
-    def batches(self) -> tuple[Batch, ...]:
-        """The effect of each batch of counts, in order; one batch unless there were updates."""
-        return self.history or (updating.only_batch(self),)
+    def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
+        """The value below which the posterior puts the given probability."""
+        return self.marginal(parameter).quantile(check_probability(probability))
 
-    def with_batches(self, batches: tuple[Batch, ...]) -> Self:
-        """The same posterior with a different history of batches."""
-        rows = sum(batch.rows for batch in batches)
-        if rows != len(self.counts):
-            raise InputError(f"expected batches of {len(self.counts)} rows in all, got {rows}.")
-        return replace(self, history=tuple(batches))
+    def probability_above(self, parameter: str, value: float) -> float:
+        """The posterior probability that the parameter exceeds ``value``."""
+        return self.marginal(parameter).probability_above(value)
+
+    def mean(self, parameter: str) -> float:
+        """The posterior mean."""
+        return self.marginal(parameter).mean()
+
+    def standard_deviation(self, parameter: str) -> float:
+        """The posterior standard deviation."""
+        return self.marginal(parameter).standard_deviation()
+
+    def density(self, parameter: str, value: ArrayLike) -> FloatArray:
+        """The marginal posterior density; a kernel estimate if there are only draws."""
+        return self.marginal(parameter).density(value)
+
+    def median(self, parameter: str) -> float:
+        """The 50 % quantile."""
+        return float(self.quantile(parameter, 0.5))
+
+    def credible_interval(self, parameter: str, level: float = 0.9) -> tuple[float, float]:
+        """The central interval: equal probability below and above it."""
+        level = _validate.level(level)
+        low, high = self.quantile(parameter, [0.5 - level / 2, 0.5 + level / 2])
+        return float(low), float(high)
+
+    def summary(self, *, level: float = 0.9) -> Table:
+        """Median, ends of the central interval and mean of every parameter, as a table."""
+        table: Table = view_of(self).table(self, _validate.level(level))
+        return table
 
     def update(
-        self,
-        new_counts: AttackCounts,
-        *,
-        label: str | None = None,
-        engine: Engine | None = None,
-        on_message: OnMessage | None = None,
-    ) -> CountPosterior:
-        """The posterior given these counts and new ones, equal to estimating from all of them.
+        self, new_data: Any, *, engine: Any = None, on_message: OnMessage | None = None
+    ) -> Any:
+        """The posterior given these data and new ones: the estimate from all of them.
 
-        Uses the same model and, unless ``engine`` is given, the same settings; ``batches`` records the
-        effect of the new counts.
+        Uses the same model and, unless ``engine`` is given, the same settings.
 
         Parameters
         ----------
-        new_counts
-            More rows.  Default names (numbers from 0) continue from the existing rows.
-        label
-            Name of the batch.  Default: its number.
+        new_data
+            Counts of more bases, or scores, which of an existing base are more models of it.
         engine
             Settings other than those the posterior was made with.
         on_message
@@ -160,25 +153,65 @@ class CountPosterior(MarginalQueries, ABC, view="posteriors.COUNT"):
         Raises
         ------
         InputError
-            If the counts are incompatible with the model, or the original settings are unknown.
+            If the data are incompatible with the model, or the original settings are unknown.
         ContradictionError
-            If old and new counts contradict each other under the model.
+            If old and new data contradict each other under the model.
         """
-        engine = engine or self.engine
-        if engine is None:
+        settings = engine or self.engine
+        if settings is None:
             raise InputError(
                 "expected settings to update with: how this posterior was estimated is unknown."
             )
-        if not isinstance(new_counts, AttackCounts):
+        if not isinstance(new_data, type(self.data)):
             raise InputError(
-                f"expected AttackCounts to update with, got {type(new_counts).__name__}."
+                f"expected {type(self.data).__name__} to update with, got {type(new_data).__name__}."
             )
-        counts = updating.join_batches(self.counts, new_counts)
-        after: CountPosterior = engine.estimate(counts, self.model, on_message=on_message)
-        label = f"batch {len(self.batches) + 1}" if label is None else label
-        new = updating.batch_between(self, after, rows=len(new_counts), label=label)
-        return after.with_batches((*self.batches, new))
+        return settings.estimate(self.data.joined(new_data), self.model, on_message=on_message)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a NetCDF file; :func:`epsilometer.load` restores it."""
         trees.write(self.to_datatree(), path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CountPosterior(Posterior, ABC, view="posteriors.COUNT"):
+    """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
+
+    A parameter that the model holds fixed is a point mass: all its quantiles are its value.
+    """
+
+    counts: AttackCounts
+    model: CountModel
+    provenance: Provenance
+    engine: Any = None
+    log_evidence: float | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.model.parameters_of(self.counts)
+
+    @property
+    def data(self) -> AttackCounts:
+        """The counts."""
+        return self.counts
+
+    @property
+    def chains(self) -> SamplePosterior | None:
+        """Itself if it consists of Markov chains, otherwise None."""
+        return None
+
+    @abstractmethod
+    def _estimated(self, parameter: str) -> Marginal:
+        """The marginal of a parameter that was estimated."""
+
+    def prior_probability_above(self, epsilon: float) -> float:
+        return self.model.epsilon.probability_above(epsilon)
+
+    def marginal(self, parameter: str) -> Marginal:
+        if parameter in self.parameters:
+            return self._estimated(parameter)
+        fixed = self.model.fixed_values(self.counts)
+        if parameter in fixed:
+            return PointMass(value=fixed[parameter])
+        known = ", ".join(self.parameters)
+        raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")

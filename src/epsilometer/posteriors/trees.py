@@ -39,7 +39,7 @@ STORED_DRAWS_SEED = 20170604
 
 TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
 LATER_TEXTS = ("batches", "tables", "measured", "flaws")
-"""Texts that the first files lacked: included in the digest only if present."""
+"""Texts that some files lack: included in the digest only if present.  Batches are no longer written."""
 
 STORED_NAME = {"_r": "cross_correlation_fraction"}
 """The name in files of the density of r = rho / bound(tau)."""
@@ -116,7 +116,6 @@ def _tree(
         {
             "model": json.dumps(values_of(posterior.model)),
             "provenance": posterior.provenance.to_json(),
-            "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
             **(
                 {}
                 if counts.measured is None

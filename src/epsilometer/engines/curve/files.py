@@ -22,7 +22,6 @@ from epsilometer.model.priors import PRIORS
 from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.model.strengths import STRENGTHS
 from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.updating import Batch
 
 KINDS: dict[str, Any] = {
     "epsilon": PRIORS,
@@ -101,7 +100,6 @@ def restore(reader: Reader) -> CurvePosterior:
         ),
         tables=tables,
         accuracy=accuracy,
-        history=tuple(Batch.from_dict(item) for item in reader.json("batches")),
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, FloatPair, OnMessage
+from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.engines.curve import base_leaks, drawing, tree
 from epsilometer.engines.curve.base_leaks import Part
 from epsilometer.engines.curve.mean_strength import drawn_means, mean_strength
@@ -24,9 +23,8 @@ from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import EVERYWHERE, Region
-from epsilometer.posteriors import trees
-from epsilometer.posteriors.marginal_queries import MarginalQueries
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
+from epsilometer.posteriors.posterior import Posterior
 from epsilometer.posteriors.provenance import Provenance
 from epsilometer.posteriors.tabulated import (
     Tabulated,
@@ -36,12 +34,9 @@ from epsilometer.posteriors.tabulated import (
     refined,
     step_of,
 )
-from epsilometer.posteriors.updating import Batch, curve_batch
 
 if TYPE_CHECKING:
     import xarray
-
-    from epsilometer.engines.curve.engine import CurveSettings
 
 PARAMETERS = ("epsilon", "shown", "strength")
 
@@ -90,7 +85,7 @@ class FamilyShare:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
+class CurvePosterior(Posterior, view="posteriors.CURVE"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
     Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
@@ -116,7 +111,6 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
     solution: Solution
     tables: tuple[Table, ...]
     accuracy: CurveAccuracy
-    history: tuple[Batch, ...] = ()
 
     # --- interface of all posteriors ----------------------------------------------------------
 
@@ -127,7 +121,6 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The parameters that were estimated."""
         fixed = self.model.strength.fixed_value is not None
         return PARAMETERS[:-1] if fixed else PARAMETERS
 
@@ -138,7 +131,6 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
 
     @property
     def accurate(self) -> bool:
-        """Whether the engine reached the requested accuracy."""
         return self.accuracy.met
 
     @property
@@ -151,7 +143,6 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
 
     @property
     def engine_description(self) -> str:
-        """The engine and its accuracy, as text."""
         met = "met" if self.accuracy.met else "NOT MET"
         return (
             f"whole curve, exact sums; estimated error {self.accuracy.error:.1e}, tolerance "
@@ -160,13 +151,11 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
 
     @property
     def quality(self) -> dict[str, object]:
-        """The figures behind ``accurate``, for JSON."""
         accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
         del accuracy["region"]
         return {"accuracy": accuracy, "log_evidence": self.log_evidence}
 
     def prior_probability_above(self, epsilon: float) -> float:
-        """The prior probability P(epsilon > value)."""
         return self.model.prior_probability_above(epsilon)
 
     def marginal(self, parameter: str) -> Marginal:
@@ -180,7 +169,6 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
-        """Joint draws of all estimated parameters."""
         draws = self.draw_bases(size, rng=rng)
         return {name: draws[name] for name in self.parameters}
 
@@ -205,43 +193,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         }
 
     def to_datatree(self) -> xarray.DataTree:
-        """The posterior as a tree for ArviZ and xarray: groups posterior, observed_data and more."""
         return tree.to_datatree(self)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NetCDF file; :func:`epsilometer.load` restores it."""
-        trees.write(self.to_datatree(), path)
-
-    @cached_property
-    def batches(self) -> tuple[Batch, ...]:
-        """The effect of each batch of scores, in order; one batch unless there were updates."""
-        return self.history or (curve_batch(None, self, rows=len(self.scores), label="batch 1"),)
-
-    def with_batches(self, batches: tuple[Batch, ...]) -> Self:
-        """The same posterior with a different history of batches."""
-        return replace(self, history=tuple(batches))
-
-    def update(
-        self,
-        new_scores: Scores,
-        *,
-        label: str | None = None,
-        engine: CurveSettings | None = None,
-        on_message: OnMessage | None = None,
-    ) -> CurvePosterior:
-        """The posterior given these scores and new ones, equal to estimating from all of them.
-
-        New scores of an existing base are treated as more models of it.
-        """
-        if not isinstance(new_scores, Scores):
-            raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
-        settings = engine or self.engine
-        after: CurvePosterior = settings.estimate(
-            self.scores.joined(new_scores), self.model, on_message=on_message
-        )
-        label = f"batch {len(self.batches) + 1}" if label is None else label
-        new = curve_batch(self, after, rows=len(new_scores), label=label)
-        return after.with_batches((*self.batches, new))
 
     # --- families and strengths ---------------------------------------------------------------
 
@@ -463,7 +415,7 @@ class CurvePosterior(MarginalQueries, view="posteriors.CURVE"):
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
         solution = solve(model, self.tables, self.resolution, known=self.solution)
-        return replace(self, model=model, history=(), solution=solution)
+        return replace(self, model=model, solution=solution)
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities concatenated; no leak comes last."""

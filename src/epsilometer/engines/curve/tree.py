@@ -100,7 +100,6 @@ def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
         "provenance": posterior.provenance.to_json(),
         "accuracy": json.dumps(asdict(posterior.accuracy)),
         "log_evidence": json.dumps(posterior.log_evidence),
-        "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
         "tables": json.dumps(tables),
         **trees.flaws_text(posterior.scores.known_flaws),
     }

@@ -21,7 +21,6 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.deltas import checked_deltas
 from epsilometer.posteriors.marginals import check_probability
 from epsilometer.posteriors.panels import PanelDensity
-from epsilometer.posteriors.posterior import Engine
 from epsilometer.posteriors.provenance import Provenance
 
 WATCHED = (0.05, 0.5, 0.95)
@@ -212,7 +211,7 @@ def estimate_curve(
     counts: AttackCounts,
     model: CountModel,
     deltas: Sequence[float] | FloatArray,
-    engine: Engine | None = None,
+    engine: ExactSettings | None = None,
     *,
     on_message: OnMessage | None = None,
 ) -> DeltaCurve:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from epsilometer.posteriors import trees
 from epsilometer.posteriors.panels import PanelDensity, panel_nodes, split_panels, unresolved
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.updating import prior_share
 
 if TYPE_CHECKING:
     import xarray
@@ -51,7 +50,6 @@ class GridPosterior(CountPosterior):
     ``surface`` and ``panels`` are what it was integrated from; they are not stored in files.
     """
 
-    engine: Any = None  # ExactSettings, which imports this class
     marginals: Mapping[str, PanelDensity]
     cells: Cells
     nuisance: NuisanceGrid
@@ -113,6 +111,16 @@ def from_solution(
         log_evidence=top + float(np.log(evidence / prior_share(model, counts))),
         accuracy=Accuracy(error=np.inf, tolerance=0.0, levels=1, method=method),
     )
+
+
+def prior_share(model: CountModel, counts: AttackCounts) -> float:
+    """The prior probability of the epsilons at which the likelihood is used; the evidence is over these.
+
+    It is 1 except for the published density of correlated counts, which is not used below half a count.
+    """
+    if model.epsilon.fixed_value is not None:
+        return 1.0
+    return model.epsilon.probability_above(model.likelihood.smallest_epsilon(counts))
 
 
 def _cells(solution: Solution, masses: FloatArray) -> Cells:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from epsilometer._arrays import FloatArray
 from epsilometer._text import pair_text, percent
 from epsilometer.checks.predictive import fold
+from epsilometer.model.region import critical_epsilon
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.posteriors.region_probability import region_probability
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, HeatMap, Line, Mark, Plot
@@ -23,6 +23,21 @@ CORNER_POINTS, PAGE_CORNER_POINTS = 251, 91
 
 LARGE_EPSILON = 2.0
 """Above this epsilon the corner of the region is drawn again, enlarged."""
+
+
+def region_probability(
+    posterior: CountPosterior, alpha: FloatArray, beta: FloatArray
+) -> FloatArray:
+    """Posterior probability that R(epsilon, delta) contains each point: P(epsilon >= critical)."""
+    critical = critical_epsilon(alpha, beta, posterior.model.delta)
+    probability = np.concatenate(
+        [[0.0], np.geomspace(1e-6, 0.01, 60), np.linspace(0.01, 0.99, 981)[1:-1]]
+    )
+    probability = np.concatenate([probability, 1 - probability[60::-1]])
+    quantiles = posterior.quantile("epsilon", probability)
+    if quantiles[0] == quantiles[-1]:
+        return np.asarray(quantiles[0] >= critical, dtype=float)
+    return np.asarray(1 - np.interp(critical, np.maximum.accumulate(quantiles), probability))
 
 
 def region_boundary(epsilon: float, delta: float) -> tuple[FloatArray, FloatArray]:

@@ -29,7 +29,7 @@ from epsilometer.report.text.explanations import (
 )
 from epsilometer.report.text.facts import provenance_facts
 from epsilometer.report.text.over_delta import csv_over_delta, over_delta_of
-from epsilometer.report.text.rows import batches_note, rows_of_batches, rows_of_parameters
+from epsilometer.report.text.rows import rows_of_parameters
 from epsilometer.report.text.sentences import answers, proven_fact, verdict_sentence
 from epsilometer.report.text.values import page_values
 
@@ -97,7 +97,7 @@ def fill(
 
 def _answer(result: Result) -> dict[str, Any]:
     """What every page says of its result."""
-    verdict, batches = result.verdict, result.posterior.batches
+    verdict = result.verdict
     headline = ""
     if verdict is not None:  # without the label, which is shown above it
         headline = capital(verdict_sentence(result).removeprefix(f"{verdict.label}: "))
@@ -115,8 +115,6 @@ def _answer(result: Result) -> dict[str, Any]:
         "proven": capital(f"{proven_fact(result)}."),
         "meaning": meaning_of_epsilon(result),
         "settled": settled_claims(result),
-        "batches": rows_of_batches(batches) if len(batches) > 1 else [],
-        "batches_note": batches_note(batches),
         "assumptions": all_assumptions(result),
         "facts": [(label, _files.printable(text)) for label, text in provenance_facts(result)],
     }

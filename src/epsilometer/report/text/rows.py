@@ -1,15 +1,13 @@
-"""Tables of a result as rows of text, the heading first: parameters, bases, batches of data."""
+"""Tables of a result as rows of text, the heading first: parameters and bases."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from epsilometer import _files
-from epsilometer._text import digits_of, estimate_text, number_text, shortened
+from epsilometer._text import number_text, shortened
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
-from epsilometer.posteriors.updating import Batch
 from epsilometer.proofs.proof import rounded_down
 
 Rows = list[tuple[str, ...]]
@@ -25,9 +23,6 @@ LABELS = {
 
 NAME_COLUMNS = 30
 """Longest name of a base."""
-
-BATCH_COLUMNS = 22
-"""Longest batch label that leaves room for the numbers on the same line."""
 
 
 def labels_of(result: Result) -> dict[str, str]:
@@ -75,41 +70,6 @@ def rows_of_leaks(result: Result, most: int) -> Rows:
             )
         )
     return rows
-
-
-def rows_of_batches(batches: Sequence[Batch]) -> Rows:
-    """The batches of data and their effect on epsilon."""
-    rows: Rows = [("batch", "rows", "epsilon", "change", "nats", "log p")]
-    for batch in batches:
-        digits, predictive = min(digits_of(*batch.interval), 4), batch.log_predictive
-        rows.append(
-            (
-                shortened(_files.printable(batch.label), BATCH_COLUMNS),
-                f"{batch.rows:,}",
-                estimate_text(batch.median, *batch.interval),
-                f"{batch.shift:+.{digits}f}",
-                f"{batch.information:.3f}",
-                "" if predictive is None else f"{predictive:.2f}",
-            )
-        )
-    if all(not row[-1] for row in rows[1:]):
-        rows = [row[:-1] for row in rows]
-    return rows
-
-
-def batches_note(batches: Sequence[Batch]) -> str:
-    """Explanation of the columns of :func:`rows_of_batches`."""
-    text = (
-        "After each batch: the median of epsilon with its 90 % interval, the change of the median, and "
-        "the information the batch added about epsilon (KL divergence from the previous posterior, in "
-        "nats)."
-    )
-    if any(batch.log_predictive is not None for batch in batches):
-        text += (
-            " log p is the log predictive probability of the batch given the earlier ones; for scores, "
-            "relative to a random order."
-        )
-    return text
 
 
 def decimals(low: float, high: float) -> int:

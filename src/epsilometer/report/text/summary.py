@@ -20,8 +20,6 @@ from epsilometer.report.text.over_delta import (
     lines_over_delta,
 )
 from epsilometer.report.text.rows import (
-    batches_note,
-    rows_of_batches,
     rows_of_leaks,
     rows_of_parameters,
 )
@@ -146,8 +144,7 @@ def _asked_over_delta(result: Result) -> OverDelta | None:
 
 
 def _detail_lines(result: Result) -> list[str]:
-    """The parameters, facts, bases, batches, other models, assumptions and the curve over delta."""
-    batches = result.posterior.batches
+    """The parameters, facts, bases, other models, assumptions and the curve over delta."""
     lines = [*table_lines(rows_of_parameters(result), least=LABEL_COLUMNS), ""]
     facts = [("proven", proven_fact(result)), *model_facts(result), *engine_fact(result)]
     for label, text in facts:
@@ -157,8 +154,6 @@ def _detail_lines(result: Result) -> list[str]:
         worst = "the worst " if bases > MOST_BASES else ""
         title = f"Epsilon of {worst}{counted(min(bases, MOST_BASES), units.base)}, worst first:"
         lines += ["", title, *table_lines(rows_of_leaks(result, MOST_BASES))]
-    if len(batches) > 1:
-        lines += ["", *table_lines(rows_of_batches(batches)), *wrapped(batches_note(batches))]
     lines += _beside_lines(result)
     lines += ["", "Assumed:"]
     for sentence in assumed(result):

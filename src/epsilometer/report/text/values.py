@@ -178,7 +178,6 @@ def _engine_values(posterior: Any) -> dict[str, Any]:
         "engine": provenance.engine,
         "seconds": provenance.seconds,
         "converged": bool(posterior.accurate),
-        "batches": [batch.to_dict() for batch in posterior.batches],
         **posterior.quality,
         "settings": dict(provenance.settings),
         "seed": provenance.seed,
