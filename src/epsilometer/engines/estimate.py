@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.engines.curve.engine import CurveSettings
-from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.exact.engine import ExactSettings
-from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
-
-if TYPE_CHECKING:
-    from epsilometer.engines.mcmc.driver import McmcSettings
-    from epsilometer.engines.mcmc.posterior import SamplePosterior
 
 ENGINES: dict[type, Any] = {CountModel: ExactSettings, CurveModel: CurveSettings}
 """Default engine of each model."""
@@ -30,47 +24,14 @@ READS: dict[type, tuple[type, ...]] = {
 """Input types of each model."""
 
 
-@overload
-def estimate(
-    counts: AttackCounts,
-    model: CountModel,
-    engine: ExactSettings | None = None,
-    *,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
-) -> GridPosterior: ...
-
-
-@overload
-def estimate(
-    counts: AttackCounts,
-    model: CountModel,
-    engine: McmcSettings,
-    *,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
-) -> SamplePosterior: ...
-
-
-@overload
-def estimate(
-    counts: Scores | AttackCounts,
-    model: CurveModel,
-    engine: CurveSettings | None = None,
-    *,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
-) -> CurvePosterior: ...
-
-
 def estimate(
     counts: AttackCounts | Scores,
     model: CountModel | CurveModel,
-    engine: ExactSettings | McmcSettings | CurveSettings | None = None,
+    engine: Any = None,
     *,
     on_progress: OnProgress = None,
     on_message: OnMessage | None = None,
-) -> GridPosterior | SamplePosterior | CurvePosterior:
+) -> Any:
     """Estimate epsilon, the strength of the attacks and the model's other parameters.
 
     Parameters
@@ -117,7 +78,7 @@ def estimate(
     if isinstance(chosen, CurveSettings) != (default is CurveSettings):
         raise InputError(f"{type(chosen).__name__} cannot be used with {type(model).__name__}.")
     with progress_of(on_progress, on_message, state=_iterations) as (progress, message):
-        return chosen.estimate(counts, model, on_message=message, on_progress=progress)  # type: ignore[no-any-return]
+        return chosen.estimate(counts, model, on_message=message, on_progress=progress)
 
 
 def _iterations(done: int, total: int) -> tuple[str, int, int]:

@@ -1,14 +1,15 @@
 """Posteriors as labelled trees: the contents of a file, and the digest that detects damage.
 
 The layout is ArviZ's: a group ``posterior`` with draws, a group ``observed_data`` with the counts; a
-posterior by quadrature adds the group ``grid``, from which it is restored.  `storage.py` reads files.
+posterior by quadrature adds the group ``grid``, from which it is restored.  `reader.py` and
+`engines/storage.py` read files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _files
+from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.posteriors.provenance import versions
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from epsilometer.posteriors.posterior import CountPosterior
 
 Array = NDArray[Any]
+
+Kinds = Mapping[str, Mapping[str, Callable[..., Any]]]
+"""Classes by the name of a field and their own."""
 
 FORMAT = "epsilometer posterior"
 FORMAT_VERSION = 1
@@ -206,10 +211,39 @@ def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str
     return running.hexdigest()
 
 
-def values_of(choice: Any) -> dict[str, object]:
-    """The fields of a frozen object; nested objects include the name of their class."""
+def values_of(choice: Any) -> dict[str, Any]:
+    """The fields of a frozen object as plain values, without flags that are not set.
+
+    Nested objects include the name of their class.
+    """
     values = {part.name: getattr(choice, part.name) for part in fields(choice) if part.init}
-    return {
-        name: {"name": type(value).__name__} | values_of(value) if is_dataclass(value) else value
-        for name, value in values.items()
-    }
+    return {name: plain(value) for name, value in values.items() if value is not False}
+
+
+def plain(value: Any) -> Any:
+    """An object as plain values with the name of its class; other values unchanged."""
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    return {"name": type(value).__name__} | values_of(value) if is_dataclass(value) else value
+
+
+def objects_of(values: Mapping[str, Any], kinds: Kinds) -> dict[str, Any]:
+    """The inverse of :func:`values_of`: objects of the classes known for a field, and of no others."""
+    return {name: _object(name, value, kinds) for name, value in values.items()}
+
+
+def _object(field: str, value: Any, kinds: Kinds) -> Any:
+    if field not in kinds:
+        return value
+    if isinstance(value, list):
+        return tuple(_object(field, item, kinds) for item in value)
+    inner, known = dict(value), kinds[field]
+    name = inner.pop("name")
+    if name not in known:
+        raise InputError(f"expected one of {', '.join(known)}, got {name!r}.")
+    return known[name](**objects_of(inner, kinds))
+
+
+def by_name(*classes: type) -> dict[str, type]:
+    """Classes by their names."""
+    return {kind.__name__: kind for kind in classes}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from epsilometer import _files
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import IntArray
 from epsilometer.engines.curve.engine import ENGINE, CurveSettings
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import solve
@@ -21,67 +20,34 @@ from epsilometer.model.mixtures import MIXINGS
 from epsilometer.model.priors import PRIORS
 from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.model.strengths import STRENGTHS
+from epsilometer.posteriors import trees
 from epsilometer.posteriors.provenance import Provenance
+from epsilometer.posteriors.reader import Reader
 
-KINDS: dict[str, Any] = {
+KINDS: trees.Kinds = {
     "epsilon": PRIORS,
     "families": FAMILY_KINDS | OLDER_FAMILY_NAMES,
+    "family": FAMILY_KINDS | OLDER_FAMILY_NAMES,
     "mixing": MIXINGS,
     "strength": STRENGTHS,
 }
 """Classes that a field of the model may have in a file."""
 
 OLDER_FIELDS = {"alike": "best_possible"}
-"""Fields in files of version 0.2 and earlier."""
-
-LONGEST_FLAW, MOST_FLAWS = 1000, 20
-"""Characters of a sentence and sentences that are read of a file."""
-
-
-class Reader(Protocol):
-    """Access to an open file: plain numbers and text."""
-
-    arrays: dict[str, Any]
-
-    def text(self, name: str) -> str: ...
-    def json(self, name: str) -> Any: ...
-    def get(self, name: str, *, ndim: int) -> Any: ...
-    def floats(self, name: str, *, ndim: int) -> FloatArray: ...
-    def names(self, column: str) -> list[str]: ...
-
-
-def model_of_values(data: dict[str, Any]) -> CurveModel:
-    """The inverse of ``tree.model_values``; unknown values are refused."""
-    given: dict[str, Any] = {}
-    for part in fields(CurveModel):
-        if part.name == "reads_low" and part.name not in data:
-            continue
-        value = data[part.name]
-        if part.name == "families":
-            given[part.name] = tuple(_made(part.name, family) for family in value)
-        else:
-            given[part.name] = _made(part.name, value) if part.name in KINDS else value
-    return CurveModel(**given)
-
-
-def _made(field: str, data: dict[str, Any]) -> Any:
-    inner = {OLDER_FIELDS.get(key, key): value for key, value in data.items()}
-    name = inner.pop("name")
-    known = KINDS[field]
-    if name not in known:
-        raise InputError(f"expected one of {', '.join(known)}, got {name!r}.")
-    return known[name](**inner)
+"""Fields of strengths in files of version 0.2 and earlier."""
 
 
 def restore(reader: Reader) -> CurvePosterior:
     """Restore the posterior from a file; it gives the same results as before."""
-    model = model_of_values(reader.json("model"))
+    values = reader.json("model")
+    values["strength"] = {OLDER_FIELDS.get(key, key): v for key, v in values["strength"].items()}
+    model = CurveModel(**trees.objects_of(values, KINDS))
     accuracy = CurveAccuracy(**reader.json("accuracy"))
     # Older files call the engine "profile".
     provenance = replace(Provenance.from_json(reader.text("provenance")), engine=ENGINE)
     known: dict[str, Any] = dict(provenance.settings)
     settings = CurveSettings(tolerance=known["tolerance"], most_levels=known["most_levels"])
-    scores = _scores(reader).with_flaws(flaws_of(reader))
+    scores = _scores(reader).with_flaws(reader.flaws)
     tables = tuple(
         _table(reader, number, described, len(scores))
         for number, described in enumerate(reader.json("tables"))
@@ -101,14 +67,6 @@ def restore(reader: Reader) -> CurvePosterior:
         tables=tables,
         accuracy=accuracy,
     )
-
-
-def flaws_of(reader: Reader) -> list[str]:
-    """What the file notes against its data: sentences, shortened, since files are untrusted."""
-    flaws = reader.json("flaws") if reader.text("flaws") else []
-    if not isinstance(flaws, list) or not all(isinstance(flaw, str) for flaw in flaws):
-        raise InputError("expected sentences as flaws.")
-    return [_files.printable(flaw)[:LONGEST_FLAW] for flaw in flaws[:MOST_FLAWS]]
 
 
 def _scores(reader: Reader) -> Scores:
@@ -177,9 +135,4 @@ def _table(reader: Reader, number: int, described: dict[str, Any], bases: int) -
     logs = reader.floats(f"grid/logs_{number}", ndim=2)
     if logs.shape != (bases, len(leaks)) or len(leaks) < 3 or np.any(np.diff(leaks) <= 0):
         raise InputError(f"expected increasing leaks in leaks_{number}, and likelihoods at each.")
-    return Table(
-        family=_made("families", described["family"]),
-        rate=float(described["rate"]),
-        leaks=leaks,
-        logs=logs,
-    )
+    return Table(leaks=leaks, logs=logs, **trees.objects_of(described, KINDS))

@@ -18,7 +18,7 @@ from epsilometer.engines.curve.mean_strength import drawn_means, mean_strength
 from epsilometer.engines.curve.solve import Resolution, Solution, solve
 from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.curve_model import Component, CurveModel
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 from epsilometer.model.scores import Scores
@@ -73,7 +73,7 @@ class CurveAccuracy:
         return self.error <= self.tolerance
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FamilyShare:
     """The probability of one family with a mixing rate and interpretation."""
 
@@ -200,46 +200,25 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
     @cached_property
     def families(self) -> tuple[FamilyShare, ...]:
         """Every family, mixing rate and interpretation with its probability, the likeliest first."""
-        probabilities = {
-            (
-                component.curves.family.name,
-                component.curves.rate,
-                str(component.curves.interpretation),
-            ): 0.0
-            for component in self.model.components
+        found = {
+            _identity(component): weight
+            for component, weight in zip(
+                self.solution.components, self.solution.weights.tolist(), strict=True
+            )
         }
-        for component, weight in zip(
-            self.solution.components, self.solution.weights.tolist(), strict=True
-        ):
-            curves = component.curves
-            probabilities[curves.family.name, curves.rate, str(curves.interpretation)] = weight
         nothing = float(self.model.no_leak or 0.0)
         rows = [
             FamilyShare(
                 family=component.curves.family.name,
                 mixing=component.curves.rate,
-                interpretation=str(component.curves.interpretation)
-                if component.curves.mixed
-                else "none",
-                probability=probabilities[
-                    component.curves.family.name,
-                    component.curves.rate,
-                    str(component.curves.interpretation),
-                ],
+                interpretation=_identity(component)[-1] if component.curves.mixed else "none",
+                probability=found.get(_identity(component), 0.0),
                 prior=(1 - nothing) * component.probability,
             )
             for component in self.model.components
         ]
         if nothing:
-            rows.append(
-                FamilyShare(
-                    family="no leak",
-                    mixing=1.0,
-                    interpretation="none",
-                    probability=self.solution.no_leak,
-                    prior=nothing,
-                )
-            )
+            rows.append(FamilyShare("no leak", 1.0, "none", self.solution.no_leak, nothing))
         return tuple(sorted(rows, key=lambda row: -row.probability))
 
     def family_probability(self, name: str) -> float:
@@ -423,6 +402,12 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         curves = [(curve, middles(edges)) for curve, edges, _ in kept]
         weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
         return curves, weight / weight.sum()
+
+
+def _identity(component: Component) -> tuple[str, float, str]:
+    """The family, the rate and the interpretation of a component."""
+    curves = component.curves
+    return curves.family.name, curves.rate, str(curves.interpretation)
 
 
 def _work(solution: Solution) -> float:

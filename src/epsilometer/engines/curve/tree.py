@@ -7,7 +7,7 @@ tables of likelihoods, from which everything else is recomputed.  `files.py` rea
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,35 +18,12 @@ if TYPE_CHECKING:
     import xarray
 
     from epsilometer.engines.curve.posterior import CurvePosterior
-    from epsilometer.model.curve_model import CurveModel
-
-CHOICES = ("epsilon", "mixing", "strength")
-"""Fields of the model that are single objects; ``families`` are several."""
-
 
 ARRIVALS = ("arrival_h0", "arrival_h1")
 """Index of each model's score within its base, in the order of training."""
 
 MODEL_NUMBERS = ("model_h0", "model_h1")
 """Numbers of the models of each base, in the same order, if bases share models."""
-
-
-def model_values(model: CurveModel) -> dict[str, Any]:
-    """The model as plain values; objects include the names of their classes."""
-    values: dict[str, Any] = {}
-    for part in fields(model):
-        value = getattr(model, part.name)
-        if part.name == "reads_low" and not value:
-            continue  # omitted, so that such files are the same as before
-        if part.name == "families":
-            values[part.name] = [_described(family) for family in value]
-        else:
-            values[part.name] = _described(value) if part.name in CHOICES else value
-    return values
-
-
-def _described(choice: Any) -> dict[str, object]:
-    return {"name": type(choice).__name__} | trees.values_of(choice)
 
 
 def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
@@ -92,15 +69,17 @@ def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
     for number, table in enumerate(posterior.tables):
         grid[f"leaks_{number}"] = ((f"leak_{number}",), table.leaks)
         grid[f"logs_{number}"] = (("base", f"leak_{number}"), table.logs)
-    tables = [
-        {"family": _described(table.family), "rate": table.rate} for table in posterior.tables
-    ]
     texts = {
-        "model": json.dumps(model_values(posterior.model)),
+        "model": json.dumps(trees.values_of(posterior.model)),
         "provenance": posterior.provenance.to_json(),
         "accuracy": json.dumps(asdict(posterior.accuracy)),
         "log_evidence": json.dumps(posterior.log_evidence),
-        "tables": json.dumps(tables),
+        "tables": json.dumps(
+            [
+                {"family": trees.plain(table.family), "rate": table.rate}
+                for table in posterior.tables
+            ]
+        ),
         **trees.flaws_text(posterior.scores.known_flaws),
     }
     groups = {"posterior": draws, "observed_data": observed, "grid": xarray.Dataset(grid)}

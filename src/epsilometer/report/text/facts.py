@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from epsilometer._text import probability_text
-from epsilometer.engines.curve.tree import model_values
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Origin, Result
@@ -118,7 +117,7 @@ def provenance_facts(result: Result) -> Facts:
 
 
 def _of_curves(result: CurveResult) -> Facts:
-    scores, values = result.scores, model_values(result.model)
+    scores, values = result.scores, values_of(result.model)
     units = units_of(scores)
     without, with_point = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
     families = ", ".join(choice_text(family) for family in values["families"])

@@ -14,7 +14,6 @@ import numpy as np
 from epsilometer import _files
 from epsilometer._text import inert, plain
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.engines.curve.tree import model_values
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
@@ -163,7 +162,7 @@ def verdict_values(verdict: Verdict) -> dict[str, Any]:
 
 def _assumptions(result: Result) -> dict[str, Any]:
     if isinstance(result, CurveResult):
-        return model_values(result.model) | {"sentences": assumed(result)}
+        return values_of(result.model) | {"sentences": assumed(result)}
     assert isinstance(result, CountResult)
     chosen = values_of(result.model)
     names = ["delta", "likelihood", *(["dependence"] if result.counts.dependent else [])]
