@@ -73,7 +73,7 @@ NO_RESULT = {
     "LiraOffline", "Logit", "Loss", "McmcSettings", "ShadowModels", "CrossFed",
     "OneRun", "Pool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
     "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
-    "PlannedCanaries", "PlannedDesign", "Point", "Posterior", "PoolAttack", "PoolLogOdds", "PoolLoss",
+    "PlannedCanaries", "PlannedDesign", "Point", "PoolAttack", "PoolLogOdds", "PoolLoss",
     "PooledGroups", "PooledVariance", "PopulationAttack", "CurveModel", "CurveSettings", "Question",
     "Progress", "ProofSize", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
     "ScatteredMembers", "SeparateShadows", "DecidedClaim", "SqliteStore", "Statistic", "Table",

@@ -84,7 +84,7 @@ def _restore(reader: Reader) -> Any:
     ).with_flaws(reader.flaws)
     # Older files have no groups and name no dependence.
     data = {"dependence": {"name": "ScatteredMembers"}} | reader.json("model")
-    model = CountModel(**trees.objects_of(data, KINDS))
+    model = trees.model_of(CountModel, data, KINDS)
     provenance = Provenance.from_json(reader.text("provenance"))
     make = _restore_samples if reader.text("diagnostics") else _restore_grid
     return make(reader, counts, model, provenance)

@@ -227,6 +227,14 @@ def plain(value: Any) -> Any:
     return {"name": type(value).__name__} | values_of(value) if is_dataclass(value) else value
 
 
+def model_of(kind: type, values: Mapping[str, Any], kinds: Kinds) -> Any:
+    """A model of the values of all its fields; only flags that are not set may be missing."""
+    for part in fields(kind):
+        if part.name not in values and part.default is not False:
+            raise InputError(f"expected {part.name} in the model.")
+    return kind(**objects_of(values, kinds))
+
+
 def objects_of(values: Mapping[str, Any], kinds: Kinds) -> dict[str, Any]:
     """The inverse of :func:`values_of`: objects of the classes known for a field, and of no others."""
     return {name: _object(name, value, kinds) for name, value in values.items()}

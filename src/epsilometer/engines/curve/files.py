@@ -41,7 +41,7 @@ def restore(reader: Reader) -> CurvePosterior:
     """Restore the posterior from a file; it gives the same results as before."""
     values = reader.json("model")
     values["strength"] = {OLDER_FIELDS.get(key, key): v for key, v in values["strength"].items()}
-    model = CurveModel(**trees.objects_of(values, KINDS))
+    model = trees.model_of(CurveModel, values, KINDS)
     accuracy = CurveAccuracy(**reader.json("accuracy"))
     # Older files call the engine "profile".
     provenance = replace(Provenance.from_json(reader.text("provenance")), engine=ENGINE)
