@@ -236,7 +236,7 @@ PEERS: dict[str, Callable[[em.baselines.CanaryScoreAuditor], float]] = {
     "f-DP G.": lambda scores: scores.epsilon_one_run_fdp(
         0.05, DELTA, family=em.baselines.GaussianDP()
     ),
-    "GDP": lambda scores: scores.epsilon_from_gdp(0.05, DELTA),
+    "GDP": lambda scores: scores.epsilon_lower(em.baselines.GaussianRates(), 0.05, DELTA),
 }
 """Steinke's bound guesses from both ends, which is its best here."""
 

@@ -295,7 +295,7 @@ def audit(members: Floats, others: Floats, rate: float | None) -> dict[str, Any]
         "Gaussian f-DP": auditor.epsilon_one_run_fdp(
             ERROR, DELTA, one_sided=False, family=gaussian
         ),
-        "Gaussian rates": auditor.epsilon_from_gdp(ERROR, DELTA),
+        "Gaussian rates": auditor.epsilon_lower(em.baselines.GaussianRates(), ERROR, DELTA),
     }
     return found | {name: round(float(value), DIGITS) for name, value in numbers.items()}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsilometer.baselines.bases import best_base, best_interval, best_scores, pooled
+from epsilometer.baselines.catalogue import ScoreEstimator, best_scores
+from epsilometer.baselines.estimator import best_base, best_interval, pooled
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.score_estimators import ScoreEstimator
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts

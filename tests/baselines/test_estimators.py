@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilometer.baselines.estimator import CountEstimator, Kind, check_positive_delta
-from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
-from epsilometer.baselines.intervals import ClopperPearson, Jeffreys
+from epsilometer.baselines.intervals import ClopperPearson, GaussianRates, Jeffreys
 from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
-from epsilometer.baselines.one_run_fdp import GaussianDP
+from epsilometer.baselines.one_run import OneRunBound
+from epsilometer.baselines.one_run_fdp import GaussianDP, OneRunFdpBound
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from tests.baselines.oracles import base
@@ -34,9 +33,7 @@ ALL: dict[str, CountEstimator] = {
     "inverse-sinh": InverseSinh(),
     "gaussian": GaussianRates(),
     "one-run": OneRunBound(),
-    "one-run-all": OneRunBound(all_trials=True),
     "one-run-fdp": OneRunFdpBound(),
-    "one-run-fdp-all": OneRunFdpBound(all_trials=True),
     "one-run-gdp": OneRunFdpBound(family=GaussianDP()),
 }
 # Exchanging the hypotheses changes nothing; the others use one direction only.

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import beta, norm
 
-from epsilometer.baselines.gaussian import GaussianRates, separation
+from epsilometer.baselines.intervals import GaussianRates, separation
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, gaussian_epsilon

@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
-from epsilometer.baselines.one_run import epsilon_one_run
-from epsilometer.baselines.one_run_fdp import GaussianDP, epsilon_one_run_fdp
+from epsilometer.baselines.one_run import OneRunBound, epsilon_one_run
+from epsilometer.baselines.one_run_fdp import GaussianDP, OneRunFdpBound, epsilon_one_run_fdp
 from epsilometer.errors import InputError
 from tests.baselines.oracles import base, confusion
 
@@ -20,15 +19,6 @@ def test_members_only() -> None:
     assert OneRunBound().lower(COUNTS, 1e-5)[0] == float(epsilon_one_run(1000, 100, 90, 1e-5))
     assert OneRunFdpBound().lower(COUNTS, 1e-5)[0] == float(
         epsilon_one_run_fdp(1000, 100, 90, 1e-5)
-    )
-
-
-def test_every_trial_a_guess() -> None:
-    assert OneRunBound(all_trials=True).lower(COUNTS, 1e-5)[0] == float(
-        epsilon_one_run(1000, 1000, 580, 1e-5)
-    )
-    assert OneRunFdpBound(all_trials=True).lower(COUNTS, 1e-5)[0] == float(
-        epsilon_one_run_fdp(1000, 1000, 580, 1e-5)
     )
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binom, binomtest
 
-from epsilometer.baselines.guesses import OneRunBound
 from epsilometer.baselines.one_run import (
+    OneRunBound,
     check_fair_coin,
     epsilon_one_run,
     fair_coin,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from epsilometer.baselines import rates
+from epsilometer.baselines import intervals as rates
 
 FIXED = settings(derandomize=True, max_examples=100, deadline=None)
 

@@ -6,18 +6,18 @@ import math
 
 import pytest
 
-from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.estimator import Kind
-from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run_fdp import GaussianDP
-from epsilometer.baselines.score_estimators import (
+from epsilometer.baselines.catalogue import (
+    FROM_COUNTS,
+    FROM_SCORES,
     ScoreEstimator,
     one_run_fdp_scan,
     one_run_scan,
     raw_counts,
     roc_scan,
 )
+from epsilometer.baselines.estimator import Kind
+from epsilometer.baselines.intervals import ClopperPearson, GaussianRates
+from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni, Split
 from tests.baselines.oracles import normal_grid
@@ -46,12 +46,15 @@ def test_every_bound_is_a_number_and_rises_with_significance(estimator: ScoreEst
 def test_they_are_the_auditor_s() -> None:
     a, split, hull = AUDITOR, Split(), Bonferroni()
     pairs: list[tuple[ScoreEstimator, float]] = [
-        (roc_scan(ClopperPearson()), a.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)),
+        (roc_scan(ClopperPearson()), a.epsilon_lower(ClopperPearson(), 0.1, 1e-5)),
         (
             roc_scan(ClopperPearson(), split),
             a.epsilon_lower(ClopperPearson(), 0.1, 1e-5, threshold_strategy=split),
         ),
-        (roc_scan(GaussianRates(), hull), a.epsilon_from_gdp(0.1, 1e-5, threshold_strategy=hull)),
+        (
+            roc_scan(GaussianRates(), hull),
+            a.epsilon_lower(GaussianRates(), 0.1, 1e-5, threshold_strategy=hull),
+        ),
         (one_run_scan(), a.epsilon_one_run(0.1, 1e-5)),
         (one_run_scan(one_sided=False), a.epsilon_one_run(0.1, 1e-5, one_sided=False)),
         (one_run_fdp_scan(), a.epsilon_one_run_fdp(0.1, 1e-5)),

@@ -12,7 +12,6 @@ from scipy.spatial import ConvexHull
 
 from epsilometer.baselines.thresholds import (
     Explicit,
-    MultiSplit,
     Ranks,
     Split,
     cuts_at,
@@ -139,10 +138,3 @@ def test_threshold_must_be_one() -> None:
 def test_share_out_of_range(share: float) -> None:
     with pytest.raises(InputError, match="threshold_estimation_frac"):
         Split(threshold_estimation_frac=share)
-    with pytest.raises(InputError, match="threshold_estimation_frac"):
-        MultiSplit(threshold_estimation_frac=share)
-
-
-def test_number_of_splits_out_of_range() -> None:
-    with pytest.raises(InputError, match="num_samples >= 1, got num_samples=0"):
-        MultiSplit(num_samples=0)

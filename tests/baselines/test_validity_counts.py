@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from epsilometer.baselines.estimator import CountEstimator
-from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
-from epsilometer.baselines.intervals import ClopperPearson, Jeffreys
+from epsilometer.baselines.intervals import ClopperPearson, GaussianRates, Jeffreys
 from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
-from epsilometer.baselines.one_run_fdp import GaussianDP
+from epsilometer.baselines.one_run import OneRunBound
+from epsilometer.baselines.one_run_fdp import GaussianDP, OneRunFdpBound
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from tests.baselines.oracles import most_failures
@@ -41,7 +40,6 @@ RATIOS: dict[str, CountEstimator] = {
 }
 ONE_RUN: dict[str, CountEstimator] = {
     "one-run": OneRunBound(),
-    "one-run-all": OneRunBound(all_trials=True),
     "one-run-fdp": OneRunFdpBound(),
 }
 GDP: dict[str, CountEstimator] = {

@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from epsilometer.baselines import thresholds
-from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.intervals import ClopperPearson, GaussianRates
 from epsilometer.baselines.log_ratio import AdjustedLog
 from epsilometer.baselines.one_run import epsilon_one_run
 from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.scores import CanaryScoreAuditor
-from epsilometer.baselines.thresholds import MultiSplit, Ranks, Split
+from epsilometer.baselines.thresholds import Ranks, Split
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from tests.baselines.oracles import most_failures
 
@@ -55,26 +55,22 @@ def failures(
     return int((bounds > truth).sum()), float(np.median(bounds))
 
 
+ONE_SIDED = ClopperPearson(one_sided=True)
 BOUNDS: dict[str, tuple[Callable[[CanaryScoreAuditor], float], bool, int]] = {
     # name: (bound, whether each canary is included by a coin, sets)
-    "clopper-pearson": (lambda a: a.epsilon_clopper_pearson(0.05), False, 300),
-    "both-sides": (lambda a: a.epsilon_clopper_pearson(0.05, one_sided=False), False, 300),
+    "clopper-pearson": (lambda a: a.epsilon_lower(ONE_SIDED, 0.05), False, 300),
+    "both-sides": (lambda a: a.epsilon_lower(ClopperPearson(), 0.05), False, 300),
     "split": (
-        lambda a: a.epsilon_clopper_pearson(0.05, threshold_strategy=Split()),
+        lambda a: a.epsilon_lower(ONE_SIDED, 0.05, threshold_strategy=Split()),
         False,
         300,
-    ),
-    "multi-split": (
-        lambda a: a.epsilon_clopper_pearson(0.05, threshold_strategy=MultiSplit(num_samples=5)),
-        False,
-        100,
     ),
     "one-run": (lambda a: a.epsilon_one_run(0.05, 0.0), True, 200),
     "one-run-both-sides": (lambda a: a.epsilon_one_run(0.05, 1e-5, one_sided=False), True, 80),
     "one-run-fdp": (lambda a: a.epsilon_one_run_fdp(0.05, 0.0), True, 40),
 }
 GDP_BOUNDS: dict[str, tuple[Callable[[CanaryScoreAuditor], float], bool, int]] = {
-    "gaussian": (lambda a: a.epsilon_from_gdp(0.05, 1e-5), False, 100),
+    "gaussian": (lambda a: a.epsilon_lower(GaussianRates(), 0.05, 1e-5), False, 100),
     "one-run-gdp": (
         lambda a: a.epsilon_one_run_fdp(0.05, 1e-5, family=GaussianDP()),
         True,
@@ -102,14 +98,7 @@ def test_bounds_that_take_the_mechanism_for_gaussian(epsilon: float, name: str) 
     assert wrong <= most_failures(runs)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "clopper-pearson",
-        "both-sides",
-        "one-run",
-    ],
-)
+@pytest.mark.parametrize("name", ["clopper-pearson", "both-sides", "one-run"])
 def test_ties_do_not_matter(name: str) -> None:
     bound, _, _ = BOUNDS[name]
     wrong, _ = failures(bound, coarse_sets(200, 23), 0.0)

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
-from epsilometer.baselines.gaussian import separation
+from epsilometer.baselines.intervals import separation
 from epsilometer.calibration.attacks import draw_counts, draw_scores
 from epsilometer.calibration.mechanisms import (
     GaussianMechanism,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from epsilometer.attacks.losses import Losses
+from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.calibration.selftest import check_pipeline, null_losses, null_scores
 from epsilometer.errors import InputError
@@ -14,7 +15,7 @@ from epsilometer.errors import InputError
 def test_honest_and_dishonest_pipelines() -> None:
     def honest(members: object, others: object) -> float:
         auditor = CanaryScoreAuditor(members, others)  # type: ignore[arg-type]
-        return auditor.epsilon_clopper_pearson(0.05)
+        return auditor.epsilon_lower(ClopperPearson(one_sided=True), 0.05)
 
     def dishonest(members: object, others: object) -> float:
         return CanaryScoreAuditor(members, others).epsilon_raw_counts(20)  # type: ignore[arg-type]

@@ -79,7 +79,7 @@ def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> Non
     auditor = em.baselines.CanaryScoreAuditor(data[data[:, 1] == 1, 0], data[data[:, 1] == 0, 0])
     assert by_label["one-run scan"]["lower"] == pytest.approx(auditor.epsilon_one_run(0.1, 1e-5))
     assert by_label["ROC scan, Clopper-Pearson"]["lower"] == pytest.approx(
-        auditor.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)
+        auditor.epsilon_lower(em.baselines.ClopperPearson(), 0.1, 1e-5)
     )
     assert all(row["upper"] is None for row in found["rows"][len(WHOLE_CURVES) :])
 

@@ -7,18 +7,23 @@ q) with q = 1 / (1 + e^-epsilon), which gives a p-value and, inverted, a lower b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root
 from scipy.special import betainc, expit, logit
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.baselines.estimator import check_significance
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
 
 EPSILON_TOLERANCE = 1e-9
 """Absolute tolerance of epsilon or of a curve's parameter: far below reported precision."""
+
+FAIR_COIN = "each canary included by a fair coin, a decision rule fixed in advance"
 
 _TOO_UNEVEN = 5e-3
 """Probability of an equally uneven split below which the coin is not accepted as fair."""
@@ -183,3 +188,37 @@ def epsilon_one_run(
     )
     result[refuted] = root.x
     return result
+
+
+def guessed_members(counts: AttackCounts) -> tuple[IntArray, IntArray, IntArray]:
+    """Canaries, guesses and correct guesses of each base, of an attack's decisions.
+
+    Its trials are the canaries, and each "member" that it says is a guess.  No guesses where the trials
+    are too uneven for a fair coin: the bound does not apply there and is 0.
+    """
+    fair = fair_coin(counts.trials_h1, counts.trials_h0)
+    canaries = counts.trials_h0 + counts.trials_h1
+    right = counts.trials_h1 - counts.false_negatives
+    guesses = right + counts.false_positives
+    return canaries, np.where(fair, guesses, 0), np.where(fair, right, 0)
+
+
+@dataclass(frozen=True)
+class OneRunBound(LowerEndOnly):
+    """Steinke's bound from error counts: a decision for "member" is a guess, as in jax_privacy.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10], trials_h0=500, false_negatives=[410], trials_h1=500
+    ... )
+    >>> round(float(OneRunBound().lower(counts, 1e-5)[0]), 4)
+    1.6261
+    """
+
+    label = "one run"
+    kind = Kind.EXACT_BOUND
+    assumes = FAIR_COIN
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        return epsilon_one_run(*guessed_members(counts), delta, check_significance(significance))

@@ -18,17 +18,29 @@ far above the algorithm's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
-from epsilometer.baselines.estimator import check_positive_delta
-from epsilometer.baselines.one_run import EPSILON_TOLERANCE, check_guesses, check_levels
+from epsilometer.baselines.estimator import (
+    Kind,
+    LowerEndOnly,
+    check_positive_delta,
+    check_significance,
+)
+from epsilometer.baselines.one_run import (
+    EPSILON_TOLERANCE,
+    FAIR_COIN,
+    check_guesses,
+    check_levels,
+    guessed_members,
+)
+from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 _FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
@@ -37,17 +49,13 @@ _FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
 
 @dataclass(frozen=True)
 class ApproximateDP:
-    """The curve of (epsilon, delta)-DP, with parameter epsilon.  Holds for every algorithm."""
+    """The curve of (epsilon, delta)-DP, with parameter epsilon.  Holds for every algorithm.
+
+    At a true-positive rate t, the least false-positive rate is the larger of (t - delta) e^-epsilon and
+    1 - delta - e^epsilon (1 - t): the two edges of R(epsilon, delta).
+    """
 
     gaussian = False
-
-    def least_false_positive_rate(
-        self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
-    ) -> FloatArray:
-        """Determined by the two edges of R(epsilon, delta)."""
-        shallow = (true_positive_rate - delta) * np.exp(-parameter)
-        steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
-        return np.maximum(0.0, np.maximum(shallow, steep))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """Epsilon at delta: the parameter itself."""
@@ -56,15 +64,12 @@ class ApproximateDP:
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """The curve of two unit-variance normal distributions, with parameter mu, their distance."""
+    """The curve of two unit-variance normal distributions, with parameter mu, their distance.
+
+    At a true-positive rate t, the least false-positive rate is Phi(Phi^-1(t) - mu).
+    """
 
     gaussian = True
-
-    def least_false_positive_rate(
-        self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
-    ) -> FloatArray:
-        """Phi(Phi^-1(TPR) - mu)."""
-        return np.asarray(ndtr(ndtri(true_positive_rate) - parameter))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """Epsilon of the Gaussian mechanism at delta."""
@@ -130,3 +135,42 @@ def epsilon_one_run_fdp(
         # Refuted even at the largest parameter: report that one.
         parameter[refuted] = np.where(above, high, root.x)
     return family.epsilon(parameter.reshape(shape), delta)
+
+
+@dataclass(frozen=True)
+class OneRunFdpBound(LowerEndOnly):
+    """Mahloujifar's bound from error counts: the guesses are those of `OneRunBound`.
+
+    Parameters
+    ----------
+    family
+        Family of trade-off curves; `ApproximateDP()` holds for every algorithm.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10], trials_h0=500, false_negatives=[410], trials_h1=500
+    ... )
+    >>> round(float(OneRunFdpBound().lower(counts, 1e-5)[0]), 4)
+    1.6143
+    """
+
+    family: Family = field(default_factory=ApproximateDP)
+
+    kind = Kind.EXACT_BOUND
+
+    @property
+    def label(self) -> str:
+        return "one run, f-DP, Gaussian" if self.gaussian else "one run, f-DP"
+
+    @property
+    def assumes(self) -> str:
+        return f"a Gaussian trade-off curve, {FAIR_COIN}" if self.gaussian else FAIR_COIN
+
+    @property
+    def gaussian(self) -> bool:
+        return self.family.gaussian
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        guessed, error = guessed_members(counts), check_significance(significance)
+        return epsilon_one_run_fdp(*guessed, delta, error, family=self.family)

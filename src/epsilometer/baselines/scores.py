@@ -1,4 +1,4 @@
-"""Epsilon from scores of canaries: `CanaryScoreAuditor`, with the interface of jax_privacy's class.
+"""Epsilon from scores of canaries.
 
 Threshold selection is in `thresholds.py`, the bounds at given thresholds in the estimators' modules.
 """
@@ -15,8 +15,6 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.baselines import thresholds
 from epsilometer.baselines.estimator import CountEstimator, check_significance
-from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
 from epsilometer.baselines.thresholds import Cuts, Explicit, Ranks, ThresholdStrategy, ValueStrategy
@@ -44,9 +42,11 @@ class CanaryScoreAuditor:
     Examples
     --------
     >>> from scipy.special import ndtri
+    >>> from epsilometer.baselines.intervals import ClopperPearson
     >>> grid = ndtri((np.arange(1000) + 0.5) / 1000)
     >>> auditor = CanaryScoreAuditor(grid + 1, grid)
-    >>> round(auditor.epsilon_clopper_pearson(0.05, threshold_strategy=Explicit(0.5)), 7)
+    >>> rule = ClopperPearson(one_sided=True)
+    >>> round(auditor.epsilon_lower(rule, 0.05, threshold_strategy=Explicit(0.5)), 7)
     0.6692209
     """
 
@@ -66,11 +66,6 @@ class CanaryScoreAuditor:
         """Number of excluded canaries."""
         return len(self._others)
 
-    def counts_at(self, threshold: float) -> AttackCounts:
-        """Error counts when scores at or above ``threshold`` are called members."""
-        cuts = thresholds.cuts_at(*self.in_order, np.array([Explicit(threshold).threshold]))
-        return self.counts_of(cuts)
-
     def counts_of(self, cuts: Cuts) -> AttackCounts:
         """Error counts at several cuts, as if each were a challenge base."""
         return AttackCounts(
@@ -85,14 +80,13 @@ class CanaryScoreAuditor:
         estimator: CountEstimator,
         significance: float = 0.05,
         delta: float = 0.0,
-        one_sided: bool = False,
         *,
         threshold_strategy: ThresholdStrategy = RANKS,
     ) -> float:
         """Lower bound by any estimator from counts, at the best of the strategy's cuts.
 
-        With ``one_sided`` `Ranks` tries only cuts with few false positives; otherwise also cuts with few
-        false negatives.
+        For an estimator with ``one_sided`` `Ranks` tries only cuts with few false positives; otherwise
+        also cuts with few false negatives.
         """
 
         def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
@@ -101,7 +95,9 @@ class CanaryScoreAuditor:
         significance = check_significance(significance)
         if not isinstance(threshold_strategy, Ranks):
             return self._best(bound, significance, threshold_strategy)
-        cuts = thresholds.rank_cuts(*self.in_order, threshold_strategy, one_sided=one_sided)
+        cuts = thresholds.rank_cuts(
+            *self.in_order, threshold_strategy, one_sided=estimator.one_sided
+        )
         bounds = bound(self, cuts, significance / len(cuts))
         # Ranks give upper limits of the rates only; a reflected attack would need lower ones.
         right_side = (
@@ -109,37 +105,6 @@ class CanaryScoreAuditor:
             < self.num_in * self.num_out
         )
         return float(np.where(right_side, bounds, 0.0).max())
-
-    def epsilon_clopper_pearson(
-        self,
-        significance: float,
-        delta: float = 0.0,
-        one_sided: bool = True,
-        *,
-        threshold_strategy: ThresholdStrategy = RANKS,
-    ) -> float:
-        """Lower bound from exact limits of both error rates, half the error to each.
-
-        Parameters
-        ----------
-        one_sided
-            TPR / FPR only; otherwise also TNR / FNR.
-        """
-        return self.epsilon_lower(
-            ClopperPearson(one_sided=one_sided),
-            significance,
-            delta,
-            one_sided,
-            threshold_strategy=threshold_strategy,
-        )
-
-    def epsilon_from_gdp(
-        self, significance: float, delta: float, *, threshold_strategy: ThresholdStrategy = RANKS
-    ) -> float:
-        """Epsilon at delta of the Gaussian mechanism implied by the rates; see `gaussian.py`."""
-        return self.epsilon_lower(
-            GaussianRates(), significance, delta, threshold_strategy=threshold_strategy
-        )
 
     def epsilon_one_run(
         self,
@@ -187,32 +152,12 @@ class CanaryScoreAuditor:
         fpr = cuts.false_positives / self.num_out
         tpr = 1 - cuts.false_negatives / self.num_in
         kept = cuts.false_positives >= least
-        fpr = np.append(fpr[kept], smallest)
-        tpr = np.append(tpr[kept], self.tpr_at_given_fpr(smallest))
+        # Between vertices the attack may mix their thresholds.
+        mixed = np.interp(smallest, fpr[::-1], tpr[::-1])
+        fpr, tpr = np.append(fpr[kept], smallest), np.append(tpr[kept], mixed)
         with np.errstate(divide="ignore"):
             values = np.log(np.maximum(tpr - delta, 0.0)) - np.log(fpr)
         return max(0.0, float(values.max()))
-
-    def tpr_at_given_fpr(self, fpr: float) -> float:
-        """Largest true-positive rate at this false-positive rate, mixing cuts where that helps."""
-        wanted = _validate.unit_interval("fpr", fpr)
-        cuts = thresholds.hull_cuts(*self.in_order)
-        tpr = np.interp(
-            wanted,
-            cuts.false_positives[::-1] / self.num_out,
-            1 - cuts.false_negatives[::-1] / self.num_in,
-        )
-        if wanted == 0:  # several cuts may have no false positives; the lowest is best
-            free = cuts.false_positives == 0
-            tpr = 1 - cuts.false_negatives[free].min() / self.num_in
-        return float(tpr)
-
-    def attack_auroc(self) -> float:
-        """Area under the convex hull of the ROC curve, as in jax_privacy."""
-        cuts = thresholds.hull_cuts(*self.in_order)
-        tnr = 1 - cuts.false_positives / self.num_out
-        fnr = cuts.false_negatives / self.num_in
-        return float(np.trapezoid(tnr, fnr))
 
     def members_rank_low(self) -> bool:
         """Whether members rank above others in less than half of the pairs, by 5 standard errors."""
@@ -222,12 +167,6 @@ class CanaryScoreAuditor:
         pairs = self.num_in * self.num_out
         spread = np.sqrt((self.num_in + self.num_out + 1) / (12 * pairs))
         return bool((below + ties / 2) / pairs < 0.5 - 5 * spread)
-
-    def max_accuracy(self) -> float:
-        """Largest accuracy of a single threshold over all canaries."""
-        cuts = thresholds.hull_cuts(*self.in_order)
-        wrong = cuts.false_positives + cuts.false_negatives
-        return float(1 - wrong.min() / (self.num_in + self.num_out))
 
     def _best_guesses(
         self,
@@ -271,13 +210,7 @@ class CanaryScoreAuditor:
     def _best(self, bound: CutBound, significance: float, strategy: ValueStrategy) -> float:
         """The largest bound over the strategy's cuts, each with its share of the error."""
         if isinstance(strategy, thresholds.Split):
-            rng = np.random.default_rng(strategy.seed)
-            return self._split_bound(bound, significance, strategy, rng)
-        if isinstance(strategy, thresholds.MultiSplit):
-            rng = np.random.default_rng(strategy.seed)
-            several = range(strategy.num_samples)
-            values = [self._split_bound(bound, significance / 2, strategy, rng) for _ in several]
-            return float(np.median(values))
+            return self._split_bound(bound, significance, strategy)
         if isinstance(strategy, Explicit):
             cuts = thresholds.cuts_at(*self.in_order, np.array([strategy.threshold]))
         else:
@@ -288,11 +221,10 @@ class CanaryScoreAuditor:
         self,
         bound: CutBound,
         significance: float,
-        strategy: thresholds.Split | thresholds.MultiSplit,
-        rng: np.random.Generator,
+        strategy: thresholds.Split,
     ) -> float:
         """Choose the threshold on one part, compute the bound on the other."""
-        parts = []
+        parts, rng = [], np.random.default_rng(strategy.seed)
         for scores in (self._members, self._others):
             first = int(len(scores) * strategy.threshold_estimation_frac)
             if not 0 < first < len(scores):

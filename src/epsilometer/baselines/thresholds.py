@@ -78,22 +78,6 @@ class Split:
 
 
 @dataclass(frozen=True)
-class MultiSplit:
-    """Split many times and take the median of bounds at half the error (Meinshausen et al. 2009).
-
-    Twice the median of p-values is a p-value, however they depend on each other.
-    """
-
-    num_samples: int = 100
-    threshold_estimation_frac: float = 0.5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _validate.open_unit_interval("threshold_estimation_frac", self.threshold_estimation_frac)
-        _validate.whole_number("num_samples", self.num_samples)
-
-
-@dataclass(frozen=True)
 class Bonferroni:
     """jax_privacy's default: the vertices of the ROC hull of the scores share the error.
 
@@ -102,7 +86,7 @@ class Bonferroni:
     """
 
 
-ValueStrategy = Explicit | Split | MultiSplit | Bonferroni
+ValueStrategy = Explicit | Split | Bonferroni
 ThresholdStrategy = Ranks | ValueStrategy
 
 

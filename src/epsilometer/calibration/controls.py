@@ -6,10 +6,10 @@ Not for use; without them a study could not distinguish a good check from one th
 from __future__ import annotations
 
 from epsilometer.baselines import thresholds
+from epsilometer.baselines.catalogue import ScoreEstimator
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.log_ratio import Katz
-from epsilometer.baselines.score_estimators import ScoreEstimator
 from epsilometer.baselines.scores import CanaryScoreAuditor
 
 

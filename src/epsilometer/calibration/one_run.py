@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from epsilometer._arrays import FloatArray, FloatPair
-from epsilometer.baselines.gaussian import GaussianRates
-from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run_fdp import GaussianDP
-from epsilometer.baselines.score_estimators import (
+from epsilometer.baselines.catalogue import (
     ScoreEstimator,
     one_run_fdp_scan,
     one_run_scan,
     roc_scan,
 )
+from epsilometer.baselines.intervals import ClopperPearson, GaussianRates
+from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.calibration.interference import Interference
 from epsilometer.calibration.tally import Sums

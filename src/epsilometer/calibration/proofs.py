@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.baselines.bases import best_base
+from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Split

@@ -22,8 +22,7 @@ import numpy as np
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._workers import process_pool
-from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.score_estimators import ScoreEstimator, one_run_scan
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES, ScoreEstimator, one_run_scan
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores

@@ -14,11 +14,16 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer._display import Plotted
 from epsilometer._text import counted, plain
-from epsilometer.baselines.bases import best_interval, best_scores, pooled
-from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
-from epsilometer.baselines.guesses import OneRunBound, OneRunFdpBound
-from epsilometer.baselines.one_run import check_fair_coin
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES, best_scores
+from epsilometer.baselines.estimator import (
+    Kind,
+    LowerEndOnly,
+    best_interval,
+    check_significance,
+    pooled,
+)
+from epsilometer.baselines.one_run import OneRunBound, check_fair_coin
+from epsilometer.baselines.one_run_fdp import OneRunFdpBound
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.engines.curve.over_delta import EXTRAPOLATION
 from epsilometer.engines.curve.posterior import CurvePosterior

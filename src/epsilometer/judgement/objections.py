@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import singledispatch
 from typing import NamedTuple
 
-from epsilometer.baselines.bases import best_base
+from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.checks.predictive import PredictiveCheck
 from epsilometer.checks.sensitivity import PRIOR_FACTORS

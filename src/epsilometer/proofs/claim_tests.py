@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from epsilometer._arrays import FloatArray, FloatPair
-from epsilometer.baselines.bases import best_base
+from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run import check_fair_coin, fair_coin
 from epsilometer.baselines.scores import CanaryScoreAuditor
