@@ -20,7 +20,7 @@ from epsilometer.auditing.execution import NO_STORE, Execution, chosen_store
 from epsilometer.auditing.from_python import Wanted
 from epsilometer.auditing.running import run_audit, speak_to
 from epsilometer.auditing.stopping import goal_of
-from epsilometer.comparison import comparing
+from epsilometer.comparison import estimators
 from epsilometer.engines import estimate as engines
 from epsilometer.errors import InputError
 from epsilometer.inputs.held import source_of
@@ -486,7 +486,7 @@ def compare(
     source = source_of(data)
     known, chosen = answering.prepared(source, model, delta)
     same = source.known is not None and source.known.posterior.model == chosen
-    comparison = comparing.compare(
+    comparison = estimators.compare(
         known,
         chosen,
         significance=significance,

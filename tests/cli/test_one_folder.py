@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.baselines.catalogue import FROM_SCORES
-from epsilometer.baselines.estimator import best_scores
+from epsilometer.baselines.catalogue import FROM_SCORES, best_scores
 from epsilometer.cli.main import run
 from epsilometer.testing import InconclusiveWarning, assert_private
 from tests.cli.small_audit import AUDIT

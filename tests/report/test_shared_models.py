@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.comparison.estimators import compare_scores
+from epsilometer.comparison.estimators import compare_estimators
 from epsilometer.engines.curve import files
 from epsilometer.engines.curve.tree import MODEL_NUMBERS
 from epsilometer.errors import InputError
@@ -117,7 +117,7 @@ def test_the_page_says_it() -> None:
 
 
 def test_a_comparison_names_the_models_once() -> None:
-    found = compare_scores(pool().by_point(), delta=1e-2)
+    found = compare_estimators(pool().by_point(), delta=1e-2)
     assert found.source == "4 points that share 24 models"
 
 

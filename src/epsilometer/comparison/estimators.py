@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted
 from epsilometer._text import counted, plain
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES, best_scores
 from epsilometer.baselines.estimator import (
+    CountEstimator,
     Kind,
     LowerEndOnly,
     best_interval,
@@ -27,10 +28,15 @@ from epsilometer.baselines.one_run_fdp import OneRunFdpBound
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.engines.curve.over_delta import EXTRAPOLATION
 from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
+from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.scores import Scores
+from epsilometer.model.strengths import FixedStrength
 from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.proofs.claim_tests import auditor_of
 from epsilometer.proofs.proof import prove
 
 PROVEN = "proven by betting"
@@ -108,127 +114,132 @@ class Comparison(Plotted, view="comparisons.COMPARISON"):
     """Caveats about these data."""
 
 
-def compare_counts(
+Named = Sequence[tuple[str, Any]]
+"""Posteriors, each with its name."""
+
+
+def compare(
+    data: Scores | AttackCounts,
+    model: CountModel | CurveModel,
+    *,
+    significance: float,
+    posterior: Any = None,
+    posteriors: Named | None = None,
+    independent: bool = True,
+    on_message: OnMessage | None = None,
+) -> Comparison:
+    """Compare every estimator that uses such data, with the posteriors of the model in the first rows.
+
+    These are of scores with the model's strength and with strength 1.  ``posterior`` is the first one,
+    if it is known already; ``posteriors`` replace them.
+    """
+    if posteriors is None:
+        first, *others = _models(model).items()
+        known = estimate(data, first[1], on_message=on_message) if posterior is None else posterior
+        posteriors = [
+            (first[0], known),
+            *((name, estimate(data, other, on_message=on_message)) for name, other in others),
+        ]
+    return compare_estimators(
+        data,
+        delta=model.delta,
+        significance=significance,
+        posteriors=posteriors,
+        independent=independent,
+    )
+
+
+def compare_estimators(
+    data: Scores | AttackCounts,
+    *,
+    delta: float,
+    significance: float = 0.05,
+    posteriors: Named = (),
+    independent: bool = True,
+) -> Comparison:
+    """Compare every estimator that uses scores, or counts; ends have error probability ``significance``.
+
+    With several bases, a row has the largest ends, with the error divided among the bases.  Counts are
+    also pooled; scores of different bases never are.  Posteriors come first; they model all bases
+    jointly.
+    """
+    delta, both = _validate.delta(delta), _two_sided(significance)
+    rows = [_posterior_row(name, posterior, both) for name, posterior in posteriors]
+    rows.append(_proven_row(data, delta, significance, independent=independent))
+    if isinstance(data, AttackCounts):
+        together = None
+        if len(data) > 1:
+            with suppress(InputError):  # not all bases can be pooled
+                together = pooled(data)
+        rows += [_of_counts(estimator, data, together, delta, both) for estimator in FROM_COUNTS]
+        source, several = counted(len(data), "challenge base"), len(data) > 1
+        notes = _notes_of_counts(data, posteriors=bool(posteriors), pooled_too=together is not None)
+    else:
+        # Canaries of several runs are combined.
+        auditors = [auditor_of(b) for b in ([data.all_runs] if data.one_run else data.bases)]
+        one_run = data.one_run and len(auditors) == 1
+        for estimator in FROM_SCORES:
+            low, reason = math.nan, ""
+            try:
+                if estimator.one_run and not one_run:
+                    raise InputError(NOT_ONE_RUN)
+                low = best_scores(estimator, auditors, delta, significance)
+            except InputError as error:
+                reason = str(error)
+            rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
+        source, several = _scores_in_words(data), len(auditors) > 1
+        notes = _notes_of_scores(auditors, delta, [posterior for _, posterior in posteriors])
+    return Comparison(
+        rows=tuple(rows),
+        delta=delta,
+        significance=significance,
+        source=source,
+        several=several,
+        notes=tuple(notes),
+    )
+
+
+def _models(model: CountModel | CurveModel) -> dict[str, Any]:
+    """The models to estimate, by the name of their row."""
+    fixed = model.strength.fixed_value
+    strength = "" if fixed is None else f", strength {fixed:g}"
+    if isinstance(model, CountModel):
+        return {f"Epsilometer, {model.likelihood.name}{strength}": model}
+    sure = replace(model, strength=FixedStrength())
+    label = "Epsilometer, curve model"
+    return {f"{label}{strength}": model, f"{label}, strength 1": sure}
+
+
+def _of_counts(
+    estimator: CountEstimator,
     counts: AttackCounts,
-    *,
+    together: AttackCounts | None,
     delta: float,
-    significance: float = 0.05,
-    posteriors: Sequence[tuple[str, CountPosterior]] = (),
-    independent: bool = True,
-) -> Comparison:
-    """Compare every estimator that uses counts; each end has error probability ``significance``.
-
-    With several bases, a row has the largest ends, with the error divided among the bases, and those of
-    the pooled counts.  Posteriors, each with a name, come first; they model all bases jointly.
-    """
-    delta = _validate.delta(delta)
-    both = _two_sided(significance)
-    rows = [_posterior_row(name, posterior, both, ANY_RATES) for name, posterior in posteriors]
-    rows.append(_proven_row(counts, delta, significance, independent=independent))
-    together = None
-    if len(counts) > 1:
-        with suppress(InputError):  # not all bases can be pooled
-            together = pooled(counts)
-    for estimator in FROM_COUNTS:
-        low, high, shared, reason = math.nan, math.nan, None, ""
-        try:
-            if isinstance(estimator, OneRunBound | OneRunFdpBound):
-                check_fair_coin(counts.trials_h1, counts.trials_h0)
-            low, high = best_interval(estimator, counts, delta, both)
-            if together is not None:
-                shared = best_interval(estimator, together, delta, both)
-        except InputError as error:
-            reason = str(error)
-        bounded = not isinstance(estimator, LowerEndOnly)
-        about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
-        more = {"bounded_above": bounded, "pooled": shared, "reason": reason}
-        rows.append(_row(estimator, about, low, high, **more))
-    return Comparison(
-        rows=tuple(rows),
-        delta=delta,
-        significance=significance,
-        source=counted(len(counts), "challenge base"),
-        several=len(counts) > 1,
-        notes=tuple(
-            _notes_of_counts(counts, posteriors=bool(posteriors), pooled_too=together is not None)
-        ),
-    )
+    both: float,
+) -> Row:
+    low, high, shared, reason = math.nan, math.nan, None, ""
+    try:
+        if isinstance(estimator, OneRunBound | OneRunFdpBound):
+            check_fair_coin(counts.trials_h1, counts.trials_h0)
+        low, high = best_interval(estimator, counts, delta, both)
+        if together is not None:
+            shared = best_interval(estimator, together, delta, both)
+    except InputError as error:
+        reason = str(error)
+    bounded = not isinstance(estimator, LowerEndOnly)
+    about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
+    more = {"bounded_above": bounded, "pooled": shared, "reason": reason}
+    return _row(estimator, about, low, high, **more)
 
 
-def compare_scores(
-    scores: CanaryScoreAuditor | Scores,
-    *,
-    delta: float,
-    significance: float = 0.05,
-    posteriors: Sequence[tuple[str, CurvePosterior]] = (),
-    one_run: bool | None = None,
-    independent: bool = True,
-) -> Comparison:
-    """Compare every estimator that uses scores; bounds have error probability ``significance``.
-
-    With several bases, a row has the largest bound, with the error divided among the bases; scores of
-    different bases are never pooled.  Posteriors of the curve model, each with a name, come first.
-
-    Parameters
-    ----------
-    one_run
-        Whether the scores are of canaries in one training run, as one-run bounds require.  By default
-        true for a :class:`CanaryScoreAuditor`; :class:`Scores` record it.
-    """
-    auditors = [scores] if isinstance(scores, CanaryScoreAuditor) else _auditors(scores)
-    if one_run is None:
-        one_run = isinstance(scores, CanaryScoreAuditor) or scores.one_run
-    shared = 0 if isinstance(scores, CanaryScoreAuditor) else scores.shared_models
-    delta = _validate.delta(delta)
-    both = _two_sided(significance)
-    rows = [
-        _posterior_row(name, posterior, both, _assumed(posterior)) for name, posterior in posteriors
-    ]
-    if isinstance(scores, Scores):
-        rows.append(_proven_row(scores, delta, significance, independent=independent))
-    for estimator in FROM_SCORES:
-        low, reason = math.nan, ""
-        try:
-            if estimator.one_run and not (one_run and len(auditors) == 1):
-                raise InputError(NOT_ONE_RUN)
-            low = best_scores(estimator, auditors, delta, significance)
-        except InputError as error:
-            reason = str(error)
-        rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
-    return Comparison(
-        rows=tuple(rows),
-        delta=delta,
-        significance=significance,
-        source=_scores_in_words(auditors, one_run=one_run, shared=shared),
-        several=len(auditors) > 1,
-        notes=tuple(_notes_of_scores(auditors, delta, [posterior for _, posterior in posteriors])),
-    )
-
-
-def _auditors(scores: Scores) -> list[CanaryScoreAuditor]:
-    """One auditor per base; canaries of several runs are combined.
-
-    Ranks replace the scores, which need not be finite.
-    """
-    bases = [scores.all_runs] if scores.one_run else scores.bases
-    return [CanaryScoreAuditor(*_ranks(base)) for base in bases]
-
-
-def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:
-    """Ranks of the scores with the point and without it, from the lowest."""
-    rank = np.arange(len(base.value), 0, -1, dtype=float)
-    return np.repeat(rank, base.ones), np.repeat(rank, base.zeros)
-
-
-def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool, shared: int) -> str:
-    members = sum(auditor.num_in for auditor in auditors)
-    others = sum(auditor.num_out for auditor in auditors)
-    if one_run:
+def _scores_in_words(scores: Scores) -> str:
+    members, others = int(scores.trials_h1.sum()), int(scores.trials_h0.sum())
+    if scores.one_run:
         return f"scores of {members:,} members and {others:,} non-members"
-    if shared:
-        return f"{counted(len(auditors), 'point')} that share {shared:,} models"
+    if scores.models is not None:
+        return f"{counted(len(scores), 'point')} that share {scores.shared_models:,} models"
     models = f"{members:,} models with the point and {others:,} without it"
-    return f"{counted(len(auditors), 'challenge base')}: scores of {models}"
+    return f"{counted(len(scores), 'challenge base')}: scores of {models}"
 
 
 def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Row:
@@ -287,9 +298,10 @@ def _two_sided(significance: float) -> float:
     return 2 * significance
 
 
-def _assumed(posterior: CurvePosterior) -> str:
-    """Assumptions of the curve model in a few words."""
-    model = posterior.model
+def _assumed(model: CountModel | CurveModel) -> str:
+    """Assumptions of a model in a few words."""
+    if isinstance(model, CountModel):
+        return ANY_RATES
     families = list(dict.fromkeys(component.curves.family.name for component in model.components))
     rates = {component.curves.rate for component in model.components}
     curve = f"a curve of the family {' or '.join(families)}"
@@ -328,15 +340,13 @@ def _proven_row(
     )
 
 
-def _posterior_row(
-    name: str, posterior: CountPosterior | CurvePosterior, both: float, assumes: str
-) -> Row:
+def _posterior_row(name: str, posterior: CountPosterior | CurvePosterior, both: float) -> Row:
     low, high = posterior.credible_interval("epsilon", 1 - both)
     return Row(
         label=name,
         kind=str(Kind.CREDIBLE),
         about=ABOUT_ALGORITHM,
-        assumes=assumes,
+        assumes=_assumed(posterior.model),
         low=low,
         high=high,
         bounded_above=True,
