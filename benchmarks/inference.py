@@ -64,7 +64,7 @@ def paper_problems() -> list[Problem]:
     return [
         Problem(
             name="ten strong attacks",
-            counts=em.AttackCounts.read_csv(STRONG),
+            counts=em.AttackCounts.read(STRONG),
             model=em.CountModel(delta=0.01),
             iterations=1_000_000,
         ),

@@ -112,7 +112,7 @@ def test_a_result_is_replaced_by_one_from_the_same_data_only(
     assert run(["estimate", COUNTS, "--delta", "0.1", "--output", folder]) == 0
     assert em.load(tmp_path / "result" / "posterior.nc").model.delta == 0.1
     other = str(tmp_path / "other.csv")
-    em.AttackCounts.read_csv(COUNTS).take([0, 1]).write(other)
+    em.AttackCounts.read(COUNTS).take([0, 1]).write(other)
     command = ["estimate", other, "--delta", "0.01", "--output", folder]
     refused(command, capsys, "not of the same data", "--force")
     assert len(em.load(tmp_path / "result" / "posterior.nc").counts) == 10

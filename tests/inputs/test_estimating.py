@@ -45,14 +45,14 @@ def files(losses: em.Losses, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_path_is_estimated_as_its_data(kind: Callable[[Path], Any]) -> None:
     found = em.estimate(kind(COUNTS), PUBLISHED)
-    same = em.estimate(em.AttackCounts.read_csv(COUNTS), PUBLISHED)
+    same = em.estimate(em.AttackCounts.read(COUNTS), PUBLISHED)
     assert found.median("epsilon") == same.median("epsilon")
     whole = em.estimate(kind(SCORES), CURVE)
     assert whole.scores == em.Scores.read(SCORES)
 
 
 def test_results_losses_and_posteriors_are_estimated(files: Path, losses: em.Losses) -> None:
-    assert em.estimate(files / "counts", PUBLISHED).counts == em.AttackCounts.read_csv(COUNTS)
+    assert em.estimate(files / "counts", PUBLISHED).counts == em.AttackCounts.read(COUNTS)
     assert em.estimate(files / "scores" / "posterior.nc", CURVE).scores == em.Scores.read(SCORES)
     from_file, from_data = em.estimate(files / "losses.csv", CURVE), em.estimate(losses, CURVE)
     assert from_file.median("epsilon") == from_data.median("epsilon")
@@ -60,7 +60,7 @@ def test_results_losses_and_posteriors_are_estimated(files: Path, losses: em.Los
 
 
 def test_proofs_and_comparisons_read_files(files: Path) -> None:
-    counts = em.AttackCounts.read_csv(COUNTS)
+    counts = em.AttackCounts.read(COUNTS)
     assert em.prove(COUNTS, delta=0.01).at_least == em.prove(counts, delta=0.01).at_least
     assert em.prove(files / "losses.csv", delta=0.01).any_time
     rows = em.compare(files / "counts", delta=0.01).rows

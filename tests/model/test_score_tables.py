@@ -106,11 +106,14 @@ def test_parquet(tmp_path: Path) -> None:
     [
         ({"hypothesis": [0, 1], "score": [1.0, 2.0]}, "missing challenge_base"),
         ({"member": [0, 1], "score": [1.0, 2.0], "loss": [1.0, 2.0]}, "unknown column 'loss'"),
-        ({"member": [0, 2], "score": [1.0, 2.0]}, "row 2: expected member to be 0 or 1, got 2"),
-        ({"member": [0, 0.5], "score": [1.0, 2.0]}, "row 2: expected member to be 0 or 1, got 0.5"),
-        ({"member": [0, None], "score": [1.0, 2.0]}, "every row of member, got a null"),
+        ({"member": [0, 2], "score": [1.0, 2.0]}, "row 2: expected member to be 0 or 1, got '2'"),
+        (
+            {"member": [0, 0.5], "score": [1.0, 2.0]},
+            "row 2: expected member to be 0 or 1, got '0.5'",
+        ),
+        ({"member": [0, None], "score": [1.0, 2.0]}, "a value in member, got a null"),
         ({"member": [0, 1], "score": [1.0, np.nan]}, "row 2: expected score to be a number"),
-        ({"member": [0, 1], "score": ["a", "b"]}, "expected numbers in score and member"),
+        ({"member": [0, 1], "score": ["a", "b"]}, "row 1: expected score to be a number"),
         ({"member": [0, 0], "score": [1.0, 2.0]}, "with the point (hypothesis 1), got none"),
         ({"member": [0.0, np.nan], "score": [1.0, 2.0]}, "row 2: expected member to be 0 or 1"),
     ],

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.scores import Scores
 
 values = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=8)
 

@@ -203,7 +203,7 @@ def test_json_has_every_number(make: Make, opened: Open, shelf: Shelf, tmp_path:
 @pytest.mark.parametrize("make", [exact, hostile], ids=lambda make: make.__name__)
 def test_csv_gives_the_counts_back(make: Make, opened: Open, shelf: Shelf, tmp_path: Path) -> None:
     counts = shelf.evidence(make).posterior.counts
-    found = em.AttackCounts.read_csv(downloaded(opened(make).page, "counts.csv", tmp_path))
+    found = em.AttackCounts.read(downloaded(opened(make).page, "counts.csv", tmp_path))
     inert = [f"'{name}" if name[0] in "=+-@" else name for name in counts.names]
     assert found == em.AttackCounts(
         false_positives=counts.false_positives,

@@ -199,7 +199,7 @@ def test_downloads_are_the_reports_numbers(
     }
     assert json.loads(data["report.json"]) == page_values(evidence)
     (tmp_path / "counts.csv").write_bytes(data["counts.csv"])
-    restored = em.AttackCounts.read_csv(tmp_path / "counts.csv")
+    restored = em.AttackCounts.read(tmp_path / "counts.csv")
     original = evidence.posterior.counts
     assert restored.false_positives.tolist() == original.false_positives.tolist()
     assert restored.names == tuple("'=1+1" if name == "=1+1" else name for name in original.names)

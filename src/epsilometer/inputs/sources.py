@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from epsilometer.judgement.result import Result
     from epsilometer.measurement.designs import Design
     from epsilometer.measurement.engine import Measurement
-    from epsilometer.model.scores import BaseScores, Scores
+    from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.scores import Scores
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
 

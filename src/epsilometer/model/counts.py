@@ -251,17 +251,10 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     @classmethod
     def read(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a file: JSON if its name ends in .json, otherwise CSV."""
-        return cls.read_json(source) if _is_json(source) else cls.read_csv(source)
-
-    @classmethod
-    def read_csv(cls, source: str | PathLike[str]) -> AttackCounts:
-        """Read counts from a CSV file with a header row; see `count_tables.py` for the columns."""
-        return cls(**count_tables.parse_csv(_files.load(source), name=Path(source).name))
-
-    @classmethod
-    def read_json(cls, source: str | PathLike[str]) -> AttackCounts:
-        """Read counts from a JSON file: a list of objects with the same keys as the CSV columns."""
-        return cls(**count_tables.parse_json(_files.load(source), name=Path(source).name))
+        parse = count_tables.parse_csv
+        if Path(source).suffix.lower() == ".json":
+            parse = count_tables.parse_json
+        return cls(**parse(_files.load(source), name=Path(source).name))
 
     @classmethod
     def parse(cls, text: str, *, name: str) -> AttackCounts:
@@ -324,10 +317,6 @@ class AttackCounts(Plotted, view="data.COUNTS"):
             best[smaller] = form[smaller]
         unique, which = np.unique(best, axis=0, return_inverse=True)
         return unique, which.ravel().astype(np.int64)
-
-
-def _is_json(path: str | PathLike[str]) -> bool:
-    return Path(path).suffix.lower() == ".json"
 
 
 def _counts_of(columns: Iterable[Any], **labels: Any) -> AttackCounts:

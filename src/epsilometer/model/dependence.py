@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,31 +31,12 @@ LARGEST_SPREAD = 1.0
 """Rates are in [0, 1]: a wider scatter would not be centred on anything."""
 
 
-@runtime_checkable
-class Scatter(Protocol):
-    """How the rates of a member scatter around its group's average; both rates scatter alike."""
-
-    @property
-    def name(self) -> str:
-        """One word: "normal" for a normal distribution."""
-
-    @property
-    def reach(self) -> float:
-        """Number of spreads beyond which the density is negligible."""
-
-    def distribution(self, z: ArrayLike) -> FloatArray:
-        """P(deviation <= z spreads), for one rate."""
-
-    def log_density(self, z: ArrayLike) -> FloatArray:
-        """Log density of a deviation of z spreads, for one rate, in units of the spread."""
-
-    def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
-        """Draw deviations in units of the spread."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class NormalScatter:
-    """Both rates scatter normally and independently; the spread is their standard deviation."""
+    """Both rates scatter normally and independently; the spread is their standard deviation.
+
+    Deviations z are of one rate, in spreads; beyond ``reach`` of them the density is negligible.
+    """
 
     name = "normal"
     reach = 5.0
@@ -94,37 +74,11 @@ class UniformScatter:
         return rng.uniform(-self.reach, self.reach, size)
 
 
-SCATTERS = {"normal": NormalScatter, "uniform": UniformScatter}
+Scatter = NormalScatter | UniformScatter
+"""How the rates of a member scatter around its group's average; both rates scatter alike."""
+
+SCATTERS: dict[str, type[Scatter]] = {"normal": NormalScatter, "uniform": UniformScatter}
 """Scatter classes by name."""
-
-
-@runtime_checkable
-class Dependence(Protocol):
-    """How attacks of one group depend on each other."""
-
-    @property
-    def name(self) -> str:
-        """The name used in options and files."""
-
-    @property
-    def label(self) -> str:
-        """A two-word label for tables."""
-
-    @property
-    def spread(self) -> Prior | None:
-        """Prior of the spread of members around their average; None if rows are independent."""
-
-    @property
-    def scatter(self) -> Scatter | None:
-        """How members scatter; None if only its moments matter, or rows are independent."""
-
-    @property
-    def sums_only(self) -> bool:
-        """Whether the evidence is of a group's sums, and so not comparable with any other model's."""
-
-    @property
-    def description(self) -> tuple[str, ...]:
-        """The assumptions about groups, one sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +175,17 @@ class PooledGroups:
         )
 
 
-DEPENDENCES = {kind.__name__: kind for kind in (IndependentRows, ScatteredMembers, PooledGroups)}
+Dependence = IndependentRows | ScatteredMembers | PooledGroups
+"""How attacks of one group depend on each other.
+
+``label`` is for tables; ``spread`` is the prior of the spread of members around their average, None if
+rows are independent; ``scatter`` is None if only its moments matter; ``sums_only`` means that the
+evidence is of a group's sums, and so not comparable with any other model's.
+"""
+
+DEPENDENCES: dict[str, type[Dependence]] = {
+    kind.__name__: kind for kind in (IndependentRows, ScatteredMembers, PooledGroups)
+}
 """Dependence classes by the name used in files; register new ones here."""
 
 

@@ -18,6 +18,7 @@ from epsilometer import _files, _npz
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
+from epsilometer.model.base_scores import labels_of
 from epsilometer.model.scores import Scores
 
 ENDINGS = (".npz", ".csv", ".parquet")
@@ -78,14 +79,10 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
                 f"expected member of shape {values.shape}, true or false, got shape {inside.shape} of "
                 f"{inside.dtype}."
             )
-        labels = tuple(map(str, range(values.shape[1]) if names is None else names))
-        if len(labels) != values.shape[1] or len(set(labels)) != len(labels):
-            raise InputError(f"expected {values.shape[1]} distinct names of points.")
-        object.__setattr__(self, "value", values)
-        object.__setattr__(self, "member", inside)
-        object.__setattr__(self, "names", labels)
-        object.__setattr__(self, "fair_coins", bool(fair_coins))
-        object.__setattr__(self, "dependent", bool(dependent))
+        parts = {"value": values, "member": inside, "names": labels_of(names, values.shape[1])}
+        flags = {"fair_coins": bool(fair_coins), "dependent": bool(dependent)}
+        for name, part in (parts | flags).items():
+            object.__setattr__(self, name, part)
 
     @property
     def models(self) -> int:

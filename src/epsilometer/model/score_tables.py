@@ -8,7 +8,7 @@ in row order.  A column ``model`` with the number of each row's model means that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ COLUMNS = (BASE, HYPOTHESIS, REPLICATE, SCORE)
 CANARIES = "canaries"
 """Name of the single base in a file of canaries."""
 
-LABELS = {"1": 1, "0": 0, "true": 1, "false": 0}
+LABELS = {"1": 1, "0": 0, "1.0": 1, "0.0": 0, "true": 1, "false": 0}
 """Accepted values for whether the point was trained on."""
 
 LARGEST_MODEL_NUMBER = 10**9
@@ -48,31 +48,45 @@ def header_of(text: str) -> list[str]:
 
 def read(path: Path) -> Rows:
     """Rows of a file; Parquet if the name ends in .parquet."""
-    if path.suffix.lower() == ".parquet":
-        return _of_arrow(_files.read_parquet(path), path.name)
-    return parse_csv(_files.load(path), name=path.name)
-
-
-def write_parquet(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows as Parquet that :func:`read` reads back."""
-    arrow = _files.pyarrow()
-    kinds = {BASE: arrow.string(), SCORE: arrow.float64()}
-    arrays = [
-        arrow.array(list(values), kinds.get(name, arrow.int64()))
-        for name, values in zip(columns, zip(*rows, strict=True), strict=True)
-    ]
-    table = arrow.table(arrays, names=list(columns))
-    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
+    if path.suffix.lower() != ".parquet":
+        return parse_csv(_files.load(path), name=path.name)
+    table = _files.read_parquet(path)
+    required, optional = _columns(table.column_names)
+    _files.check_columns(table.column_names, required, optional, where=path.name)
+    return _parsed(_arrow_records(table, path.name), required, name=path.name)
 
 
 def parse_csv(text: str, *, name: str) -> Rows:
     """Rows of CSV text; ``name`` names the file in error messages."""
-    canaries = MEMBER in header_of(text)
-    required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
+    required, optional = _columns(header_of(text))
+    return _parsed(_files.records(text, required, optional, name=name), required, name=name)
+
+
+def _columns(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The required and the optional columns of a file with these."""
+    if MEMBER in header:
+        return (SCORE, MEMBER), (REPLICATE, MODEL, BASE)
+    return (BASE, HYPOTHESIS, SCORE), (REPLICATE, MODEL)
+
+
+def _arrow_records(table: Any, name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Rows of a table with cells as text, each with its place."""
+    for number, row in enumerate(table.to_pylist(), start=1):
+        place = f"{name} row {number}"
+        for column, cell in row.items():
+            if cell is None and column != REPLICATE:
+                raise InputError(f"{place}: expected a value in {column}, got a null.")
+        yield {c: cell if c == BASE else str(cell) for c, cell in row.items()}, place
+
+
+def _parsed(
+    records: Iterable[tuple[Mapping[str, Any], str]], required: tuple[str, ...], *, name: str
+) -> Rows:
+    """Check every row."""
+    canaries = MEMBER in required
     truth = MEMBER if canaries else HYPOTHESIS
     labels, hypotheses, scores, numbers, models = [], [], [], [], []
-    optional = (REPLICATE, MODEL, BASE) if canaries else (REPLICATE, MODEL)
-    for row, place in _files.records(text, required, optional, name=name):
+    for row, place in records:
         given = row[truth].strip()
         member, score = LABELS.get(given.lower()), _files.number(row[SCORE])
         if member is None:
@@ -100,6 +114,18 @@ def parse_csv(text: str, *, name: str) -> Rows:
     )
 
 
+def write_parquet(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as Parquet that :func:`read` reads back."""
+    arrow = _files.pyarrow()
+    kinds = {BASE: arrow.string(), SCORE: arrow.float64()}
+    arrays = [
+        arrow.array(list(values), kinds.get(name, arrow.int64()))
+        for name, values in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    table = arrow.table(arrays, names=list(columns))
+    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
+
+
 def _in_order(
     labels: list[str],
     hypotheses: IntArray,
@@ -120,48 +146,3 @@ def _in_order(
     order = order[np.argsort(base, kind="stable")]
     shared = None if models is None else models[order]
     return [labels[row] for row in order], hypotheses[order], scores[order], canaries, shared
-
-
-def _of_arrow(table: Any, name: str) -> Rows:
-    columns = list(table.column_names)
-    canaries = MEMBER in columns
-    required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
-    _files.check_columns(columns, required, (REPLICATE, MODEL, BASE), where=name)
-    truth = MEMBER if canaries else HYPOTHESIS
-    for column in required:
-        if table.column(column).null_count:
-            raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
-    try:
-        scores = np.asarray(table.column(SCORE).to_numpy(), dtype=float)
-        hypotheses = np.asarray(table.column(truth).to_numpy(), dtype=float)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{name}: expected numbers in {SCORE} and {truth} ({error}).") from None
-    wrong = np.flatnonzero((hypotheses != 0) & (hypotheses != 1))
-    if len(wrong):
-        raise InputError(
-            f"{name} row {wrong[0] + 1}: expected {truth} to be 0 or 1, got {hypotheses[wrong[0]]:g}."
-        )
-    if np.isnan(scores).any():
-        row = int(np.flatnonzero(np.isnan(scores))[0])
-        raise InputError(f"{name} row {row + 1}: expected score to be a number, got nan.")
-    labels = [CANARIES] * len(scores)
-    if BASE in columns:
-        labels = [
-            _files.label(label, BASE, f"{name} row {row + 1}")
-            for row, label in enumerate(table.column(BASE).to_pylist())
-        ]
-    numbers: list[float | None] = [None]
-    if REPLICATE in columns:
-        numbers = [_files.number(str(cell)) for cell in table.column(REPLICATE).to_pylist()]
-    models = None
-    if MODEL in columns:
-        given = (str(cell) for cell in table.column(MODEL).to_pylist())
-        where = (f"{name} row {row + 1}" for row in range(len(scores)))
-        models = np.array(
-            [
-                _files.whole_number(text, MODEL, place, most=LARGEST_MODEL_NUMBER)
-                for text, place in zip(given, where, strict=True)
-            ],
-            dtype=np.int64,
-        )
-    return _in_order(labels, hypotheses.astype(np.int64), scores, numbers, canaries, models)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -20,10 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _files
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import IntArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
+from epsilometer.model.base_scores import BaseScores, as_numbers, labels_of, scores_of_base
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER, MODEL
 
@@ -34,105 +34,6 @@ REVERSED = (
     "Scores are lower for members than for non-members: is their sign reversed? Higher must look more "
     "like a member."
 )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BaseScores:
-    """One challenge base: distinct scores, highest first, and the number of models with each.
-
-    ``zeros`` counts models without the point, ``ones`` those with it.  ``grouped`` means that models in
-    one entry need not have the same score: only their side of a threshold is known.  ``arrival`` is the
-    index of each model's score, in the order in which models were trained, without and with the point;
-    None if unknown.  Posteriors do not depend on it, proofs do.
-    """
-
-    value: FloatArray
-    zeros: IntArray
-    ones: IntArray
-    grouped: bool = False
-    arrival: tuple[IntArray, IntArray] | None = None
-
-    @classmethod
-    def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
-        """Build from the scores themselves."""
-        value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
-        ones = np.bincount(which[len(without) :], minlength=len(value))
-        zeros = np.bincount(which[: len(without)], minlength=len(value))
-        base = cls(
-            # Treat minus zero as zero.
-            value=0.0 - value,
-            zeros=zeros.astype(np.int64),
-            ones=ones.astype(np.int64),
-            arrival=(which[: len(without)], which[len(without) :]),
-        )
-        for column in (base.value, base.zeros, base.ones, which):
-            column.flags.writeable = False
-        return base
-
-    @property
-    def tied(self) -> bool:
-        """Whether models without and with the point share a score."""
-        return bool(((self.zeros > 0) & (self.ones > 0)).any())
-
-    def orders(self, count: int) -> list[IntArray]:
-        """Labels (1 with the point) from the highest score down, ties broken at random.
-
-        Models with equal scores are indistinguishable to the attack: a random order has exactly the
-        trade-off curve of the scores.  The random numbers are derived from the scores alone, so neither
-        the order of rows nor names matter.  Without ties there is one order.
-        """
-        sizes = self.zeros + self.ones
-        labels = np.repeat(
-            np.tile([0, 1], len(sizes)), np.stack([self.zeros, self.ones], 1).ravel()
-        )
-        if not self.tied:
-            return [labels]
-        block = np.repeat(np.arange(len(sizes)), sizes)
-        digest = sha256(self.zeros.tobytes() + self.ones.tobytes()).digest()
-        rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
-        return [labels[np.lexsort((rng.random(len(labels)), block))] for _ in range(count)]
-
-    @property
-    def trials_h0(self) -> int:
-        """N0: the number of models trained without the point."""
-        return int(self.zeros.sum())
-
-    @property
-    def trials_h1(self) -> int:
-        """N1: the number of models trained with the point."""
-        return int(self.ones.sum())
-
-    @property
-    def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
-        """The scores without and with the point, highest first."""
-        return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
-
-    @property
-    def in_training_order(self) -> tuple[FloatArray, FloatArray]:
-        """The scores without and with the point in the order of training; if unknown, highest first."""
-        if self.arrival is None:
-            return self.by_hypothesis
-        without, with_point = self.arrival
-        return self.value[without], self.value[with_point]
-
-    def roc(self) -> tuple[FloatArray, FloatArray]:
-        """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
-        false = np.append(0, np.cumsum(self.zeros)) / self.trials_h0
-        true = np.append(0, np.cumsum(self.ones)) / self.trials_h1
-        return false, true
-
-    def auc(self) -> float:
-        """Area under the ROC curve; ties count half."""
-        false, true = self.roc()
-        return float(np.trapezoid(true, false))
-
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> FloatArray:
-        """True-positive rate at false-positive rates, interpolated between thresholds."""
-        false, true = self.roc()
-        # Of thresholds with equal false positives keep the lowest: it has most true positives.
-        last = np.append(np.diff(false) > 0, True)
-        wanted = np.asarray(false_positive_rate, dtype=float)
-        return np.asarray(np.interp(wanted, false[last], true[last]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -191,42 +92,33 @@ class Scores(Plotted, view="data.SCORES"):
                 "expected scores without and with the point for equally many bases, got "
                 f"{len(without)} and {len(with_point)}."
             )
-        labels = _labels(names, len(without))
-        object.__setattr__(self, "names", labels)
-        object.__setattr__(self, "one_run", bool(one_run))
-        object.__setattr__(self, "dependent", bool(dependent))
-        object.__setattr__(
-            self,
-            "bases",
-            tuple(
-                BaseScores.of(_checked(zeros, 0, label), _checked(ones, 1, label))
-                for zeros, ones, label in zip(without, with_point, labels, strict=True)
-            ),
-        )
-        object.__setattr__(self, "models", _models(models, self.bases, labels))
-        object.__setattr__(self, "fair_coins", bool(fair_coins))
+        labels = labels_of(names, len(without))
+        bases = [
+            BaseScores.of(scores_of_base(zeros, 0, label), scores_of_base(ones, 1, label))
+            for zeros, ones, label in zip(without, with_point, labels, strict=True)
+        ]
+        flags = {"one_run": one_run, "dependent": dependent, "fair_coins": fair_coins}
+        self._set(bases, labels, models=models, **flags)
 
-    @classmethod
-    def of_bases(
-        cls,
+    def _set(
+        self,
         bases: Iterable[BaseScores],
         names: Sequence[object],
         *,
-        one_run: bool = False,
-        dependent: bool = False,
         models: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
-        fair_coins: bool = False,
-    ) -> Scores:
-        """Build from validated bases and their names."""
-        scores = object.__new__(cls)
+        **flags: bool,
+    ) -> None:
         kept = tuple(bases)
-        labels = _labels(names, len(kept))
-        object.__setattr__(scores, "one_run", one_run)
-        object.__setattr__(scores, "dependent", dependent)
-        object.__setattr__(scores, "bases", kept)
-        object.__setattr__(scores, "names", labels)
-        object.__setattr__(scores, "models", _models(models, kept, labels))
-        object.__setattr__(scores, "fair_coins", fair_coins)
+        labels = labels_of(names, len(kept))
+        parts = {"bases": kept, "names": labels, "models": _models(models, kept, labels)}
+        for name, value in (parts | {flag: bool(flags[flag]) for flag in flags}).items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_bases(cls, bases: Iterable[BaseScores], names: Sequence[object], **more: Any) -> Scores:
+        """Build from validated bases and their names; ``more`` are the other parameters."""
+        scores = object.__new__(cls)
+        scores._set(bases, names, **more)
         return scores
 
     @classmethod
@@ -279,7 +171,7 @@ class Scores(Plotted, view="data.SCORES"):
         names = tuple(dict.fromkeys(labels))
         number = {name: index for index, name in enumerate(names)}
         base = np.array([number[label] for label in labels], dtype=np.int64)
-        with_point, values = np.asarray(hypothesis), _numbers(score)
+        with_point, values = np.asarray(hypothesis), as_numbers(score)
         if not len(base) == len(with_point) == len(values):
             raise InputError("expected equally many bases, hypotheses and scores.")
         wrong = with_point[(with_point != 0) & (with_point != 1)]
@@ -309,10 +201,11 @@ class Scores(Plotted, view="data.SCORES"):
     @classmethod
     def parse_csv(cls, text: str, *, name: str) -> Scores:
         """Read CSV text; ``name`` names the file in error messages."""
+        rows = score_tables.parse_csv(text, name=name)
         try:
-            return cls.of_rows(*score_tables.parse_csv(text, name=name))
+            return cls.of_rows(*rows)
         except InputError as error:
-            raise InputError(_named(str(error), name)) from None
+            raise InputError(f"{name}: {error}") from None
 
     def __len__(self) -> int:
         """The number of challenge bases."""
@@ -324,11 +217,7 @@ class Scores(Plotted, view="data.SCORES"):
         mine, theirs = (
             (s.names, s.one_run, s.dependent, s.fair_coins, s.models is None) for s in (self, other)
         )
-        return mine == theirs and all(
-            np.array_equal(getattr(mine, column), getattr(theirs, column))
-            for mine, theirs in zip(self.bases, other.bases, strict=True)
-            for column in ("value", "zeros", "ones", "grouped")
-        )
+        return mine == theirs and all(map(BaseScores.same_scores, self.bases, other.bases))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -357,8 +246,7 @@ class Scores(Plotted, view="data.SCORES"):
         run, so the runs together are one mechanism with more canaries.  This requires new coin flips
         for every run.
         """
-        sides = zip(*(base.in_training_order for base in self.bases), strict=True)
-        return BaseScores.of(*(np.concatenate(side) for side in sides))
+        return BaseScores.of_batches(self.bases)
 
     @property
     def flaws(self) -> tuple[str, ...]:
@@ -418,26 +306,19 @@ class Scores(Plotted, view="data.SCORES"):
                 raise InputError(
                     f"challenge base {_files.shown(name)}: cannot add scores to counts."
                 )
-            if any(_same(one, other) for one, other in combinations(bases, 2)):
+            if any(one.same_batch(other) for one, other in combinations(bases, 2)):
                 raise InputError(
                     f"challenge base {_files.shown(name)}: expected scores of new models, got the same "
                     "scores twice."
                 )
         if self.one_run:
             flat = [base for bases in parts.values() for base in bases]
-            if any(_same(one, other) for one, other in combinations(flat, 2)):
+            if any(one.same_batch(other) for one, other in combinations(flat, 2)):
                 raise InputError(
                     "expected runs with separate coin flips, got the same scores twice."
                 )
         merged = [
-            bases[0]
-            if len(bases) == 1
-            else BaseScores.of(
-                *(
-                    np.concatenate([base.in_training_order[which] for base in bases])
-                    for which in (0, 1)
-                )
-            )
+            bases[0] if len(bases) == 1 else BaseScores.of_batches(bases)
             for bases in parts.values()
         ]
         # Canaries of a run mixed with separate models: neither kind of proof applies to both.
@@ -491,30 +372,6 @@ class Scores(Plotted, view="data.SCORES"):
         return (*columns, MODEL), rows
 
 
-DISTINCT = 10
-"""Number of distinct scores above which two equal batches cannot be a coincidence."""
-
-
-def _same(one: BaseScores, other: BaseScores) -> bool:
-    """Whether two batches of a base are identical."""
-    return len(one.value) >= DISTINCT and all(
-        np.array_equal(getattr(one, name), getattr(other, name))
-        for name in ("value", "zeros", "ones")
-    )
-
-
-def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
-    if size == 0:
-        raise InputError("expected at least one challenge base, got none.")
-    labels = tuple(str(i) for i in range(size)) if names is None else tuple(map(str, names))
-    if len(labels) != size:
-        raise InputError(f"expected {size} names, got {len(labels)}.")
-    if len(set(labels)) < size:
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"expected each challenge base once, got {_files.shown(twice)} twice.")
-    return labels
-
-
 def _models(
     models: Sequence[tuple[ArrayLike, ArrayLike]] | None,
     bases: Sequence[BaseScores],
@@ -538,38 +395,3 @@ def _models(
             )
         numbers.append((without, with_point))
     return tuple(numbers)
-
-
-def _checked(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
-    which = ("without", "with")[hypothesis]
-    where = f"challenge base {_files.shown(label)}: "
-    array = _numbers(scores, where)
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(
-            f"{where}expected scores of models {which} the point (hypothesis {hypothesis}), got "
-            f"{'none' if array.size == 0 else f'shape {array.shape}'}."
-        )
-    if np.isnan(array).any():
-        raise InputError(f"{where}expected numbers as scores, got nan {which} the point.")
-    return array
-
-
-def _numbers(scores: ArrayLike, where: str = "") -> FloatArray:
-    if getattr(scores, "dtype", None) == np.bool_ or (
-        isinstance(scores, list | tuple)
-        and any(isinstance(score, bool | np.bool_) for score in scores)
-    ):
-        raise InputError(
-            f"{where}expected numbers as scores, got truth values: decisions are counts "
-            "(em.AttackCounts), and membership itself is no score."
-        )
-    try:
-        return np.asarray(scores, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{where}expected numbers as scores, got {_files.shown(scores)}."
-        ) from None
-
-
-def _named(text: str, name: str) -> str:
-    return text if text.startswith(name) else f"{name}: {text}"

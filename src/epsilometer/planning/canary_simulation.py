@@ -16,10 +16,11 @@ from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import Family, Gaussian
 from epsilometer.model.mixtures import Curves
-from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.scores import Scores
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.simulation import stream
 

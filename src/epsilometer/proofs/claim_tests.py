@@ -21,8 +21,9 @@ from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run import check_fair_coin, fair_coin
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets, count_bets
 
 DEPENDENT = (

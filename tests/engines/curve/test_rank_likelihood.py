@@ -18,9 +18,9 @@ from scipy.stats import norm
 
 import epsilometer as em
 from epsilometer.engines.curve.tables import Accuracy, evaluate
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves
-from epsilometer.model.scores import BaseScores
 from tests.engines.curve.oracles import (
     Pair,
     averaged_over_ties,

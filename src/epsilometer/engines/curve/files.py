@@ -14,11 +14,12 @@ from epsilometer.engines.curve.solve import solve
 from epsilometer.engines.curve.tables import Table
 from epsilometer.engines.curve.tree import ARRIVALS, MODEL_NUMBERS
 from epsilometer.errors import InputError
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
 from epsilometer.model.mixtures import MIXINGS
 from epsilometer.model.priors import PRIORS
-from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import STRENGTHS
 from epsilometer.posteriors import trees
 from epsilometer.posteriors.provenance import Provenance

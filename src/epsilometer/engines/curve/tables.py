@@ -21,10 +21,11 @@ from epsilometer.engines.curve import pieces
 from epsilometer.engines.curve.blocks import Blocks
 from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
 from epsilometer.engines.curve.share_grid import share_grid
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves, Densities
-from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.scores import Scores
 
 FIRST_LEAKS = 20
 """Initial leaks between 0 and the largest, denser near 0."""

@@ -12,7 +12,7 @@ from epsilometer._text import counted, pair_text, percent
 from epsilometer.checks.roc_curves import SURPRISING, RocCheck
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.units import units_of
-from epsilometer.model.scores import BaseScores
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine

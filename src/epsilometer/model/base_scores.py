@@ -1,0 +1,179 @@
+"""Scores of one challenge base: distinct scores, with the number of models at each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _files
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.errors import InputError
+
+DISTINCT = 10
+"""Number of distinct scores above which two equal batches cannot be a coincidence."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseScores:
+    """One challenge base: distinct scores, highest first, and the number of models with each.
+
+    ``zeros`` counts models without the point, ``ones`` those with it.  ``grouped`` means that models in
+    one entry need not have the same score: only their side of a threshold is known.  ``arrival`` is the
+    index of each model's score, in the order in which models were trained, without and with the point;
+    None if unknown.  Posteriors do not depend on it, proofs do.
+    """
+
+    value: FloatArray
+    zeros: IntArray
+    ones: IntArray
+    grouped: bool = False
+    arrival: tuple[IntArray, IntArray] | None = None
+
+    @classmethod
+    def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
+        """Build from the scores themselves."""
+        value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
+        ones = np.bincount(which[len(without) :], minlength=len(value))
+        zeros = np.bincount(which[: len(without)], minlength=len(value))
+        base = cls(
+            # Treat minus zero as zero.
+            value=0.0 - value,
+            zeros=zeros.astype(np.int64),
+            ones=ones.astype(np.int64),
+            arrival=(which[: len(without)], which[len(without) :]),
+        )
+        for column in (base.value, base.zeros, base.ones, which):
+            column.flags.writeable = False
+        return base
+
+    @classmethod
+    def of_batches(cls, batches: Iterable[BaseScores]) -> BaseScores:
+        """The scores of several batches together, one after the other."""
+        sides = zip(*(batch.in_training_order for batch in batches), strict=True)
+        return cls.of(*(np.concatenate(side) for side in sides))
+
+    @property
+    def tied(self) -> bool:
+        """Whether models without and with the point share a score."""
+        return bool(((self.zeros > 0) & (self.ones > 0)).any())
+
+    def orders(self, count: int) -> list[IntArray]:
+        """Labels (1 with the point) from the highest score down, ties broken at random.
+
+        Models with equal scores are indistinguishable to the attack: a random order has exactly the
+        trade-off curve of the scores.  The random numbers are derived from the scores alone, so neither
+        the order of rows nor names matter.  Without ties there is one order.
+        """
+        sizes = self.zeros + self.ones
+        labels = np.repeat(
+            np.tile([0, 1], len(sizes)), np.stack([self.zeros, self.ones], 1).ravel()
+        )
+        if not self.tied:
+            return [labels]
+        block = np.repeat(np.arange(len(sizes)), sizes)
+        digest = sha256(self.zeros.tobytes() + self.ones.tobytes()).digest()
+        rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
+        return [labels[np.lexsort((rng.random(len(labels)), block))] for _ in range(count)]
+
+    @property
+    def trials_h0(self) -> int:
+        """N0: the number of models trained without the point."""
+        return int(self.zeros.sum())
+
+    @property
+    def trials_h1(self) -> int:
+        """N1: the number of models trained with the point."""
+        return int(self.ones.sum())
+
+    @property
+    def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
+        """The scores without and with the point, highest first."""
+        return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
+
+    @property
+    def in_training_order(self) -> tuple[FloatArray, FloatArray]:
+        """The scores without and with the point in the order of training; if unknown, highest first."""
+        if self.arrival is None:
+            return self.by_hypothesis
+        without, with_point = self.arrival
+        return self.value[without], self.value[with_point]
+
+    def roc(self) -> tuple[FloatArray, FloatArray]:
+        """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
+        false = np.append(0, np.cumsum(self.zeros)) / self.trials_h0
+        true = np.append(0, np.cumsum(self.ones)) / self.trials_h1
+        return false, true
+
+    def auc(self) -> float:
+        """Area under the ROC curve; ties count half."""
+        false, true = self.roc()
+        return float(np.trapezoid(true, false))
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike) -> FloatArray:
+        """True-positive rate at false-positive rates, interpolated between thresholds."""
+        false, true = self.roc()
+        # Of thresholds with equal false positives keep the lowest: it has most true positives.
+        last = np.append(np.diff(false) > 0, True)
+        wanted = np.asarray(false_positive_rate, dtype=float)
+        return np.asarray(np.interp(wanted, false[last], true[last]))
+
+    def same_batch(self, other: BaseScores) -> bool:
+        """Whether two batches of scores are identical, which cannot be a coincidence."""
+        return len(self.value) >= DISTINCT and self.same_scores(other)
+
+    def same_scores(self, other: BaseScores) -> bool:
+        """Whether both have the same scores, in any order of training."""
+        return self.grouped == other.grouped and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("value", "zeros", "ones")
+        )
+
+
+def scores_of_base(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
+    """The scores of one base under a hypothesis as numbers; refuses none and NaN."""
+    which = ("without", "with")[hypothesis]
+    where = f"challenge base {_files.shown(label)}: "
+    array = as_numbers(scores, where)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"{where}expected scores of models {which} the point (hypothesis {hypothesis}), got "
+            f"{'none' if array.size == 0 else f'shape {array.shape}'}."
+        )
+    if np.isnan(array).any():
+        raise InputError(f"{where}expected numbers as scores, got nan {which} the point.")
+    return array
+
+
+def as_numbers(scores: ArrayLike, where: str = "") -> FloatArray:
+    """Scores as numbers; refuses truth values."""
+    if getattr(scores, "dtype", None) == np.bool_ or (
+        isinstance(scores, list | tuple)
+        and any(isinstance(score, bool | np.bool_) for score in scores)
+    ):
+        raise InputError(
+            f"{where}expected numbers as scores, got truth values: decisions are counts "
+            "(em.AttackCounts), and membership itself is no score."
+        )
+    try:
+        return np.asarray(scores, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{where}expected numbers as scores, got {_files.shown(scores)}."
+        ) from None
+
+
+def labels_of(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
+    """Distinct labels of bases, from 0 by default."""
+    if size == 0:
+        raise InputError("expected at least one challenge base, got none.")
+    labels = tuple(str(i) for i in range(size)) if names is None else tuple(map(str, names))
+    if len(labels) != size:
+        raise InputError(f"expected {size} names, got {len(labels)}.")
+    if len(set(labels)) < size:
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise InputError(f"expected each challenge base once, got {_files.shown(twice)} twice.")
+    return labels
