@@ -63,11 +63,17 @@ def test_everything_is_computed_once(counted: dict[str, int], tmp_path: Path) ->
     assert once.pop("prior_sensitivity") == 2  # a narrower prior and a wider one
     assert set(once.values()) == {1}
     assert len(once) == 7
+    _ = judged.what_if  # only the page's
+    known = dict(counted)
     for _ in range(2):
         judged.report(tmp_path / "page.html")
         judged.to_dict()
         assert judged.warnings == judged.concluded().warnings
-    assert counted == once | {"prior_sensitivity": 2}
+    assert counted == known
+    # Verdicts on many claims share proofs and estimates.
+    deltas, priors = judged.what_if_deltas, judged.what_if_priors
+    assert known["prove"] == known["valid_bounds"] == len(deltas)
+    assert known["prior_sensitivity"] == len(priors) + 1  # each halved and doubled, without itself
 
 
 def test_a_verdict_computes_no_more_than_it_needs(counted: dict[str, int]) -> None:

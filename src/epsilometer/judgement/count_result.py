@@ -28,14 +28,16 @@ from epsilometer.checks.warnings import (
 )
 from epsilometer.engines.exact.over_delta import DeltaCurve, estimate_curve
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.judgement import next_step, what_if
+from epsilometer.judgement import next_step
 from epsilometer.judgement.objections import misfit_reasons
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import Outcome
+from epsilometer.judgement.what_if import FEW_DELTAS, SCALES
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
+from epsilometer.posteriors.marginals import Marginal
 from epsilometer.posteriors.posterior import CountPosterior
 
 WEAK_STRENGTH = 0.5
@@ -94,39 +96,58 @@ class CountResult(Result):
     @cached_property
     def over_delta(self) -> DeltaCurve | None:
         """Epsilon at each of several deltas, each with its own model; None for a single delta."""
-        return self._over_delta(self.model) if len(self.question.deltas) > 1 else None
+        deltas = self.question.deltas
+        return self._over_delta(self.model, deltas) if len(deltas) > 1 else None
 
-    def _over_delta(self, model: CountModel) -> DeltaCurve:
+    def _over_delta(self, model: CountModel, deltas: tuple[float, ...]) -> DeltaCurve:
         self._tell("epsilon over delta")
-        return estimate_curve(self.counts, model, self.question.deltas, on_message=self.on_message)
+        return estimate_curve(self.counts, model, deltas, on_message=self.on_message)
 
-    @cached_property
-    def _curves(self) -> dict[float, DeltaCurve]:
-        """Curves over delta by the factor of the prior's scale."""
-        return {} if self.over_delta is None else {1.0: self.over_delta}
+    def _epsilon_at(self, delta: float, prior: float) -> Marginal | None:
+        # Claims at several deltas are judged by their common estimate, at the model's delta too.
+        if delta == self.delta and set(self.claims) <= {delta}:
+            if prior == 1:
+                return self.posterior.marginal("epsilon")
+            other = self._with_prior(prior)
+            return None if other is None else other.epsilon
+        curve = self._once(("curve", prior), lambda: self._curve(prior))
+        return None if curve is None else curve.at(delta)
 
-    def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
-        if set(claims) == {self.delta}:
-            (claim,) = claims.values()
-            above = self._at_own_delta(claim, prior)
-            return [above, above]
-        if prior not in self._curves:
-            other = replace(self.model, epsilon=self.model.epsilon.rescaled(prior))
-            self._curves[prior] = self._over_delta(other)
-        at_deltas = [
-            self._curves[prior].at(delta).probability_above(claim)
-            for delta, claim in claims.items()
-        ]
+    def _curve(self, prior: float) -> DeltaCurve | None:
+        """Epsilon at other deltas: those of the question, or those of the page."""
+        if prior == 1 and self.over_delta is not None:
+            return self.over_delta
+        model = replace(self.model, epsilon=self.model.epsilon.rescaled(prior))
+        with suppress(ContradictionError, InputError):
+            return self._over_delta(model, self._curve_deltas)
+        return None
+
+    def _anywhere(self, claims: Mapping[float, float], prior: float) -> float:
         # Each delta has its own posterior: together they say no less than the most certain one.
-        return [*at_deltas, max(at_deltas)]
+        return max(
+            self.epsilon_at(delta, prior).probability_above(claim)
+            for delta, claim in claims.items()
+        )
 
-    def _at_own_delta(self, claim: float, prior: float) -> float:
-        if prior == 1:
-            return self.posterior.probability_above("epsilon", claim)
-        for other in self.other_priors:
-            if other.factor == prior:
-                return other.epsilon.probability_above(claim)
-        raise InputError(f"no estimate with the prior's scale multiplied by {prior:g}.")
+    @property
+    def what_if_deltas(self) -> tuple[float, ...]:
+        others = self._quick and self.model.likelihood.bounded
+        return tuple(sorted({self.delta, *(self._curve_deltas if others else ())}))
+
+    @property
+    def _curve_deltas(self) -> tuple[float, ...]:
+        asked = self.question.deltas
+        return asked if set(asked) - {self.delta} else FEW_DELTAS
+
+    @property
+    def what_if_priors(self) -> tuple[float, ...]:
+        return SCALES if self._quick else (1.0,)
+
+    @property
+    def _quick(self) -> bool:
+        """Whether estimates with other settings take seconds."""
+        exact = self.posterior.chains is None and not self.model.scatters(self.counts)
+        return exact and is_quick(self.counts, self.model)
 
     # --- checks, each computed once -----------------------------------------------------------
 
@@ -143,15 +164,21 @@ class CountResult(Result):
     @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon under other priors, leaving out those that cannot be estimated."""
-        priors: list[AlternativePrior] = []
         self._tell("other priors")
-        for factor in PRIOR_FACTORS if self._estimated else ():
+        found = [self._with_prior(factor) for factor in PRIOR_FACTORS if self._estimated]
+        return tuple(other for other in found if other is not None)
+
+    def _with_prior(self, factor: float) -> AlternativePrior | None:
+        """Epsilon with another scale of the prior; None if it cannot be estimated."""
+
+        def reweighted() -> AlternativePrior | None:
             # The exact engine refuses priors that extend beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
-                priors += prior_sensitivity(
-                    self.posterior, factors=(factor,), on_message=self.on_message
-                )
-        return tuple(priors)
+                factors, told = (factor,), self.on_message
+                return prior_sensitivity(self.posterior, factors=factors, on_message=told)[0]
+            return None
+
+        return self._once(("prior", factor), reweighted)
 
     @cached_property
     def influence(self) -> Influence | None:
@@ -227,11 +254,6 @@ class CountResult(Result):
     @cached_property
     def next_step(self) -> str:
         return next_step.after_counts(self)
-
-    @cached_property
-    def what_if(self) -> what_if.WhatIf:
-        self._tell("what if")
-        return what_if.of_counts(self)
 
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta, self.models

@@ -16,11 +16,12 @@ from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import ContradictionError
-from epsilometer.judgement import next_step, what_if
+from epsilometer.judgement import next_step
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.objections import MOST_NAMED
 from epsilometer.judgement.result import BaseLeak, Result
 from epsilometer.judgement.verdict import Outcome
+from epsilometer.judgement.what_if import DELTAS, SCALES
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.tabulated import Tabulated
@@ -78,16 +79,24 @@ class CurveResult(Result):
         deltas = self.question.deltas
         return JointDeltaCurve(posterior=self.posterior, deltas=deltas) if len(deltas) > 1 else None
 
-    def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
-        posterior = self.posterior if prior == 1 else self.with_other_priors.get(prior)
-        if posterior is None:
-            raise ContradictionError(f"the scores contradict a prior {prior:g} times as wide.")
-        if set(claims) == {self.delta}:
-            (claim,) = claims.values()
-            above = posterior.probability_above("epsilon", claim)
-            return [above, above]
+    def _epsilon_at(self, delta: float, prior: float) -> Tabulated | None:
+        posterior = self._with_prior(prior)
+        return None if posterior is None else posterior.epsilon_at(delta)
+
+    def _anywhere(self, claims: Mapping[float, float], prior: float) -> float:
+        posterior = self._with_prior(prior)
+        assert posterior is not None  # epsilon at each delta is known
         curve = JointDeltaCurve(posterior=posterior, deltas=list(claims))
-        return [*curve.probability_above(claims), curve.probability_anywhere(claims)]
+        return curve.probability_anywhere(claims)
+
+    @property
+    def what_if_deltas(self) -> tuple[float, ...]:
+        wanted = {*DELTAS, *self.question.deltas, self.delta}
+        # Some families have no finite epsilon at small deltas.
+        ends = {delta: self.epsilon_at(delta).quantile(0.5 + self.level / 2) for delta in wanted}
+        return tuple(sorted(delta for delta in wanted if np.isfinite(ends[delta])))
+
+    what_if_priors = SCALES
 
     # --- checks, each computed once -----------------------------------------------------------
 
@@ -101,12 +110,21 @@ class CurveResult(Result):
     @cached_property
     def with_other_priors(self) -> dict[float, CurvePosterior]:
         """Posteriors by the factor of the prior's scale, without those that the scores contradict."""
-        posteriors = {}
-        for factor in PRIOR_FACTORS:
+        found = {factor: self._with_prior(factor) for factor in PRIOR_FACTORS}
+        return {factor: other for factor, other in found.items() if other is not None}
+
+    def _with_prior(self, factor: float) -> CurvePosterior | None:
+        """The posterior with another scale of the prior; None if the scores contradict it."""
+        if factor == 1:
+            return self.posterior
+
+        def reweighted() -> CurvePosterior | None:
             self._tell(f"prior scale x {factor:g}")
             with suppress(ContradictionError):
-                posteriors[factor] = self.posterior.with_prior(self.model.epsilon.rescaled(factor))
-        return posteriors
+                return self.posterior.with_prior(self.model.epsilon.rescaled(factor))
+            return None
+
+        return self._once(("prior", factor), reweighted)
 
     @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:
@@ -227,11 +245,6 @@ class CurveResult(Result):
     @cached_property
     def next_step(self) -> str:
         return next_step.after_curves(self)
-
-    @cached_property
-    def what_if(self) -> what_if.WhatIf:
-        self._tell("what if")
-        return what_if.of_curves(self)
 
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta

@@ -11,16 +11,16 @@ The judgement is the same for both models: they differ in the checks of `count_r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted, view_of
-from epsilometer.errors import InputError
+from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.objections import (
     CONTRADICTED,
@@ -33,11 +33,14 @@ from epsilometer.judgement.objections import (
 )
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict, decide, no_promise
-from epsilometer.judgement.what_if import WhatIf
+from epsilometer.judgement.what_if import table_of
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import Scores
+from epsilometer.posteriors.marginals import Marginal
 from epsilometer.proofs.proof import Proof, prove, refuted_together
+
+T = TypeVar("T")
 
 NEARLY_ALL = 0.995
 """A probability that two digits would round to 1."""
@@ -144,12 +147,22 @@ class Result(Plotted, ABC, view="results.RESULT"):
         """Whether challenge points share models, which the posterior treats as independent."""
 
     @abstractmethod
-    def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
-        """P(epsilon > claim) at each delta, and last at one or more of them.
+    def _epsilon_at(self, delta: float, prior: float) -> Marginal | None:
+        """As ``epsilon_at``; None if that prior cannot be estimated."""
 
-        ``prior`` multiplies the scale of epsilon's prior; 1 is the prior itself.  Raises
-        :class:`ContradictionError` or :class:`InputError` if that prior cannot be estimated.
-        """
+    @abstractmethod
+    def _anywhere(self, claims: Mapping[float, float], prior: float) -> float:
+        """P(epsilon > claim) at one or more of several deltas."""
+
+    @property
+    @abstractmethod
+    def what_if_deltas(self) -> tuple[float, ...]:
+        """Deltas at which the page tells what the verdict would be."""
+
+    @property
+    @abstractmethod
+    def what_if_priors(self) -> tuple[float, ...]:
+        """Factors of the prior's scale with which it does."""
 
     @abstractmethod
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
@@ -175,9 +188,10 @@ class Result(Plotted, ABC, view="results.RESULT"):
         """What to do next, in one sentence."""
 
     @cached_property
-    @abstractmethod
-    def what_if(self) -> WhatIf:
-        """What the page's sliders need to recompute this result; it is slow, and only the page's."""
+    def what_if(self) -> dict[str, Any] | None:
+        """Verdicts on other claims, at other deltas and with other priors; only the page's."""
+        self._tell("what if")
+        return table_of(self)
 
     @cached_property
     @abstractmethod
@@ -237,7 +251,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
         over = self.over_delta
         return bool(self.posterior.accurate and (over is None or over.trustworthy))
 
-    @property
+    @cached_property
     def untrusted(self) -> str | None:
         """Why the posterior cannot be judged, if so."""
         if self.flaws:
@@ -253,6 +267,9 @@ class Result(Plotted, ABC, view="results.RESULT"):
 
     def proof_at(self, delta: float) -> Proof | None:
         """The proof at one delta, and the test of the claim there."""
+        return self._once(("proof", delta), lambda: self._proven(delta))
+
+    def _proven(self, delta: float) -> Proof | None:
         data = self.proven_from
         if data is None:
             return None
@@ -268,41 +285,50 @@ class Result(Plotted, ABC, view="results.RESULT"):
         return None
 
     @cached_property
-    def proofs(self) -> dict[float, Proof]:
-        """The proof at each delta with a claim; empty if nothing can be proven."""
-        proofs = {
-            delta: self.proof if delta == self.delta else self.proof_at(delta)
-            for delta in self.claims
-        }
-        return {delta: proof for delta, proof in proofs.items() if proof is not None}
-
-    @cached_property
     def refutation(self) -> str | None:
         """How the claims are refuted, all deltas together; None if they are not."""
-        known = list(self.proofs.values())
+        proofs = [self.proof_at(delta) for delta in self.claims]
+        known = [proof for proof in proofs if proof is not None]
         if not refuted_together(known):
             return None
         return max(known, key=lambda proof: proof.e_value or 0.0).refutation
 
-    @cached_property
+    @property
     def bounds(self) -> tuple[Bound, ...]:
         """Other valid lower bounds of epsilon from the same data."""
         return self._bounds_at(self.delta)
 
     def _bounds_at(self, delta: float) -> tuple[Bound, ...]:
-        data = self.proven_from
-        return () if data is None else valid_bounds(data, delta, self.question.error)
+        data, error = self.proven_from, self.question.error
+        if data is None:
+            return ()
+        return self._once(("bounds", delta), lambda: valid_bounds(data, delta, error))
+
+    def epsilon_at(self, delta: float, prior: float = 1.0) -> Marginal:
+        """The distribution of epsilon at a delta, the scale of its prior multiplied by ``prior``.
+
+        Raises
+        ------
+        ContradictionError
+            If that prior cannot be estimated: the data contradict it, or it is too wide.
+        """
+        found = self._once(("epsilon", delta, prior), lambda: self._epsilon_at(delta, prior))
+        if found is None:
+            raise ContradictionError(f"no estimate with the prior's scale multiplied by {prior:g}.")
+        return found
+
+    def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
+        """P(epsilon > claim) at each delta, and last at one or more of them."""
+        at_deltas = [
+            self.epsilon_at(delta, prior).probability_above(claim)
+            for delta, claim in claims.items()
+        ]
+        return [*at_deltas, self._anywhere(claims, prior) if len(claims) > 1 else at_deltas[0]]
 
     @cached_property
     def contradiction(self) -> str | None:
         """A warning if the posterior lies below what the same data prove; None if it does not."""
-        known = list(self.bounds)
-        if self.proof is not None:
-            known.insert(0, Bound("the proof", self.proof.at_least))
-        best = max(known, key=lambda bound: bound.epsilon, default=Bound("", 0.0))
-        if not best.epsilon > 0:
-            return None
-        below = 1 - self.posterior.probability_above("epsilon", best.epsilon)
+        best, below = self._best_bound(self.delta), self._below(self.delta, 1.0)
         if not below > CONTRADICTED:
             return None
         share = (
@@ -321,53 +347,69 @@ class Result(Plotted, ABC, view="results.RESULT"):
         if isinstance(asked.claim, NoPromise):
             trusted = self.untrusted is None
             return no_promise(asked.claim.reason, asked.thresholds, trusted=trusted)
-        claim = self.claim
-        if claim is None:
-            return None
-        *at_deltas, anywhere = self._probability_above(self.claims, 1.0)
-        rows = zip(self.claims.items(), at_deltas, strict=True)
+        return self._judged(self.claims, 1.0, self.refutation) if self.claims else None
+
+    def judged(self, delta: float, claim: float, prior: float = 1.0) -> Verdict:
+        """The verdict on another claim at one delta, the scale of the prior multiplied by ``prior``.
+
+        Refuted are claims below the proven epsilon; tested against the data is only the question's.
+        """
+        proof = self.proof_at(delta)
+        refuted = proof.bound if proof is not None and proof.refutes(claim) else None
+        return self._judged({delta: claim}, prior, refuted)
+
+    def _judged(self, claims: Mapping[float, float], prior: float, refuted: str | None) -> Verdict:
+        claim = claims.get(self.delta, next(iter(claims.values())))
+        *at_deltas, anywhere = self._probability_above(claims, prior)
+        rows = zip(claims.items(), at_deltas, strict=True)
         return decide(
             claim=claim,
             above=anywhere,
-            before=self.posterior.prior_probability_above(claim),
-            refuted=self.refutation,
-            objections=self._objections,
-            caveats=lambda: self._caveats(claim),
-            thresholds=asked.thresholds,
+            # The prior of epsilon k times as wide is that of k times epsilon.
+            before=self.posterior.prior_probability_above(claim / prior),
+            refuted=refuted,
+            objections=lambda leaning: self._objections(claims, prior, leaning),
+            caveats=lambda: self._caveats(claim) if self.delta in claims else (),
+            thresholds=self.question.thresholds,
             untrusted=self.untrusted,
             by_delta=tuple(JudgedDelta(delta, epsilon, above) for (delta, epsilon), above in rows),
         )
 
-    def constant_objections(self, leaning: Outcome) -> tuple[str, ...]:
-        """Objections to a side that depend neither on the claim nor on the prior."""
-        return (*([SHARED] if self.shares_models else ()), *self._misfit(leaning))
-
-    def caveats_at(self, claim: float) -> tuple[str, ...]:
-        """Further limitations of a PASS of this claim."""
-        return tuple(self._caveats(claim))
-
-    def _objections(self, leaning: Outcome) -> Iterator[str]:
+    def _objections(
+        self, claims: Mapping[float, float], prior: float, leaning: Outcome
+    ) -> Iterator[str]:
         """Objections to the side that the posterior takes."""
-        objections = [*self.constant_objections(leaning)]
-        for delta, claim in self.claims.items():
-            bounds = self.bounds if delta == self.delta else self._bounds_at(delta)
-            objections += bound_reasons(bounds, claim, leaning)
-        if self.contradiction is not None or any(map(self._below, self.proofs.items())):
+        objections = [*([SHARED] if self.shares_models else ())]
+        objections += self._once(("misfit", leaning), lambda: list(self._misfit(leaning)))
+        for delta, claim in claims.items():
+            objections += bound_reasons(self._bounds_at(delta), claim, leaning)
+        if any(self._below(delta, prior) > CONTRADICTED for delta in (self.delta, *claims)):
             objections.append(REFUTED_POSTERIOR)
         yield from dict.fromkeys(objections)
         if not objections:  # other priors need one more estimate each
             yield from prior_reasons(
-                lambda factor: self._probability_above(self.claims, factor)[-1],
+                lambda factor: self._probability_above(claims, prior * factor)[-1],
                 leaning,
                 self.question.thresholds,
             )
 
-    def _below(self, item: tuple[float, Proof]) -> bool:
-        """Whether the posterior lies below what is proven at another delta than the model's."""
-        delta, proof = item
-        if delta == self.delta or not proof.at_least > 0:
-            return False
-        return 1 - self._probability_above({delta: proof.at_least}, 1.0)[0] > CONTRADICTED
+    def _best_bound(self, delta: float) -> Bound:
+        """The largest valid bound: at the model's delta of all, elsewhere what is proven."""
+        proof = self.proof_at(delta)
+        known = [] if proof is None else [Bound("the proof", proof.at_least)]
+        known += self.bounds if delta == self.delta else ()
+        return max(known, key=lambda bound: bound.epsilon, default=Bound("", 0.0))
+
+    def _below(self, delta: float, prior: float) -> float:
+        """The posterior probability that epsilon is below the largest valid bound."""
+
+        def below() -> float:
+            bound = self._best_bound(delta).epsilon
+            if not bound > 0:
+                return 0.0
+            return 1 - self.epsilon_at(delta, prior).probability_above(bound)
+
+        return self._once(("below", delta, prior), below)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -394,6 +436,17 @@ class Result(Plotted, ABC, view="results.RESULT"):
     def to_dict(self) -> dict[str, Any]:
         """Everything worth quoting, as plain values: the contents of summary.json."""
         return dict(view_of(self).data(self))
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+    def _once(self, key: Any, make: Callable[[], T]) -> T:
+        """What was made under this key, made when first asked for: verdicts share it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        kept: T = self._kept[key]
+        return kept
 
     def _tell(self, line: str) -> None:
         if self.on_message is not None:

@@ -158,6 +158,8 @@ class Verdict(Plotted, view="verdicts.VERDICT"):
 NO_PROOF = "this is not a proof of privacy: stronger attacks or worse records may show more"
 """Added to every PASS."""
 
+PRIOR_ALONE = "the prior alone would have given the same verdict"
+
 Objections = Callable[[Outcome], Iterable[str]]
 """Returns the objections to the side that the posterior takes, one reason each."""
 
@@ -239,5 +241,5 @@ def decide(
     reason = f"the posterior lies {side} the claim, and no check contradicts it"
     also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else [NO_PROOF, *caveats()]
     if limits.outcome(before) is leaning:
-        also.append("the prior alone would have given the same verdict")
+        also.append(PRIOR_ALONE)
     return verdict(leaning, Grounds.JUDGED, [reason, *also])

@@ -78,10 +78,18 @@ class Proof(Plotted, view="verdicts.PROOF"):
     @property
     def refutation(self) -> str:
         """How the claim is refuted, without a full stop."""
-        clause = f"the attacks prove that epsilon is at least {rounded_down(self.at_least)}"
         if self.claim is not None and not self.refutes(self.claim):
             # E-values are not always monotone in epsilon if delta is large.
-            clause = f"the attacks refute the claim (e-value {self.e_value:.3g})"
+            return self._sentence(f"the attacks refute the claim (e-value {self.e_value:.3g})")
+        return self.bound
+
+    @property
+    def bound(self) -> str:
+        """The bound in words, without a full stop."""
+        least = rounded_down(self.at_least)
+        return self._sentence(f"the attacks prove that epsilon is at least {least}")
+
+    def _sentence(self, clause: str) -> str:
         return (
             f"{clause} at delta = {self.delta:g}, with a probability of error of at most "
             f"{100 * self.error:g} %"

@@ -36,7 +36,7 @@ from epsilometer.report.text.values import page_values
 FOLDER = Path(__file__).parent
 """Where templates, script and style are."""
 
-SCRIPTS = ("plot.js", "page.js", "what_if.js", "what_if_controls.js")
+SCRIPTS = ("plot.js", "page.js", "what_if.js")
 """The scripts of the page, in the order in which they run."""
 
 PLOT_COLOURS = ("ink", "soft", "line", "paper")
