@@ -26,6 +26,9 @@ from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.tabulated import Tabulated
 
+MOST_REWEIGHTED = 20
+"""Most bases for which the page tries other priors, besides the two that every verdict tries."""
+
 MOST_LISTED = 4
 """Most surprising statistics to name in a warning."""
 
@@ -96,7 +99,9 @@ class CurveResult(Result):
         ends = {delta: self.epsilon_at(delta).quantile(0.5 + self.level / 2) for delta in wanted}
         return tuple(sorted(delta for delta in wanted if np.isfinite(ends[delta])))
 
-    what_if_priors = SCALES
+    @property
+    def what_if_priors(self) -> tuple[float, ...]:
+        return SCALES if len(self.scores) <= MOST_REWEIGHTED else (1.0,)
 
     # --- checks, each computed once -----------------------------------------------------------
 
