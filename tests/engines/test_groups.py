@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom, kstest
 
 import epsilometer as em
-from epsilometer.calibration.own_model import draw_groups
 from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.groups import GroupSurface
 from epsilometer.engines.mcmc import group_kernels as kernels
 from epsilometer.engines.mcmc import group_shares as shares
 from epsilometer.errors import InputError
 from epsilometer.model import region
+from studies.draws import draw_groups
 
 FloatArray = NDArray[np.float64]
 Scatter = em.likelihoods.NormalScatter | em.likelihoods.UniformScatter

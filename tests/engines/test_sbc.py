@@ -16,7 +16,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from epsilometer.calibration.own_model import draw
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.engines.mcmc.driver import McmcSettings
 from epsilometer.model.count_model import CountModel
@@ -24,6 +23,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal
 from epsilometer.model.priors import Beta, HalfNormal
 from epsilometer.posteriors.posterior import CountPosterior
+from studies.draws import draw_model
 
 LEVEL = 1e-4
 Engine = Callable[[AttackCounts, CountModel], CountPosterior]
@@ -47,7 +47,7 @@ def ranks(
     trials = 2000 if isinstance(model.likelihood, CorrelatedNormal) else 60
     bases = 2 if isinstance(model.likelihood, CorrelatedNormal) else 4
     for _ in range(replicates):
-        truth, counts = draw(model, bases, trials, rng, slip=slip)
+        truth, counts = draw_model(model, bases, trials, rng, slip=slip)
         posterior = engine(counts, model)
         for name, values in found.items():
             values.append(1 - posterior.probability_above(name, truth[name]))

@@ -9,12 +9,6 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.calibration.attacks import draw_counts
-from epsilometer.calibration.mechanisms import (
-    GaussianMechanism,
-    LaplaceMechanism,
-    RandomisedResponse,
-)
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.objections import Bound, bound_reasons, prior_reasons, valid_bounds
 from epsilometer.judgement.question import Question
@@ -27,6 +21,12 @@ from epsilometer.judgement.verdict import (
     Thresholds,
     Verdict,
     decide,
+)
+from studies.draws import draw_counts
+from studies.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomisedResponse,
 )
 
 LABELS = ("FAIL (proven)", "FAIL (judged)", "PASS (judged)", "INCONCLUSIVE", "NO PROMISE")

@@ -15,7 +15,6 @@ from scipy.integrate import quad
 from scipy.stats import kstwo
 
 import epsilometer as em
-from epsilometer.calibration import mechanisms
 from epsilometer.errors import InputError
 from epsilometer.model.families import (
     AVERAGE,
@@ -30,6 +29,7 @@ from epsilometer.model.families import (
 )
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.region import beta_limits
+from studies import mechanisms
 from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace
 
 CONTINUOUS: list[Family] = [Gaussian(), Laplace(), TwoVariances(spread=0.3)]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray, FloatPair
-from epsilometer.calibration import mechanisms
 from epsilometer.errors import InputError
 from epsilometer.model.families import (
     Family,
@@ -29,6 +28,7 @@ from epsilometer.model.mixtures import (
     NoMixing,
     mixing_of,
 )
+from studies import mechanisms
 from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace, mixed
 
 CASES: list[tuple[Family, float, Pair]] = [

@@ -11,14 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
-from epsilometer.calibration.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
-from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.measured import MeasuredBy
 from epsilometer.proofs.bets import PAIRS_BEFORE_BETS
 from epsilometer.proofs.claim_tests import ScoreStream
 from epsilometer.proofs.proof import largest_refuted, prove, refuted_together
+from studies.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
+from studies.proofs import PEEKING, PROOF, RefutationCell, path
 from tests.baselines.oracles import most_failures
 
 FloatArray = NDArray[np.float64]
@@ -134,7 +134,7 @@ def test_claims_beyond_everything_are_taken() -> None:
 def test_a_true_claim_is_rarely_refuted_at_any_time(mechanism: Mechanism) -> None:
     runs = 200
     cell = RefutationCell(mechanism=mechanism, bases=2, models=60, runs=runs)
-    found = cell.judge(0.05, runs, np.random.default_rng(5))
+    found = cell.judge("runs", 0.05, runs, np.random.default_rng(5))
     assert found[PROOF]["refuted"] <= most_failures(runs)
 
 
@@ -142,7 +142,7 @@ def test_the_control_is_caught_and_the_proof_is_not() -> None:
     """The Clopper-Pearson bound, valid once, is not a proof if it is checked after every model."""
     runs = 300
     cell = RefutationCell(mechanism=RandomisedResponse(1.0), bases=1, models=200, runs=runs)
-    found = cell.judge(0.2, runs, np.random.default_rng(6))
+    found = cell.judge("runs", 0.2, runs, np.random.default_rng(6))
     assert found[PEEKING]["refuted"] > most_failures(runs, 0.2)
     assert found[PROOF]["refuted"] <= most_failures(runs, 0.2)
 
@@ -160,7 +160,7 @@ def test_a_path_ends_at_the_e_value() -> None:
 def test_ten_thousand_true_claims() -> None:
     for mechanism in (Null(), RandomisedResponse(1.0)):
         cell = RefutationCell(mechanism=mechanism, bases=1, models=100, runs=10_000)
-        found = cell.judge(0.05, 10_000, np.random.default_rng(8))
+        found = cell.judge("runs", 0.05, 10_000, np.random.default_rng(8))
         assert found[PROOF]["refuted"] <= most_failures(10_000)
 
 

@@ -21,7 +21,6 @@ from epsilometer._text import in_shell_words, paragraphs
 from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
-from epsilometer.cli.calibrate import calibrate
 from epsilometer.cli.compare import compare
 from epsilometer.cli.compare_attacks import compare_attacks
 from epsilometer.cli.delivery import NOT_CONVERGED
@@ -43,7 +42,6 @@ CLOSED_PIPE = 141
 
 _INTERRUPTED = {
     "audit": "interrupted; finished models are kept: repeat the command to continue.",
-    "calibrate": "interrupted; finished parts are kept: repeat the command to continue.",
 }
 
 _MEANT = {
@@ -98,7 +96,6 @@ COMMANDS = (
     report,
     compare,
     compare_attacks,
-    calibrate,
     selftest,
     status,
     reproduce,

@@ -22,7 +22,7 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.loading import load_object, run_user_code, statistic_of
 
 if TYPE_CHECKING:
-    from epsilometer.calibration.selftest import Data, Pipeline, SelfTest
+    from epsilometer.checks.selftest import Data, Pipeline, SelfTest
 
 PLACE = "{file}"
 THRESHOLD_HINT = "Is a threshold selected on the same scores that it is evaluated on?"
@@ -168,7 +168,7 @@ def _printed(words: list[str], members: Any, others: Any) -> float:
 def _tested(
     title: str, null: NullData, drawn: Iterable[Data], bounds: Callable[[Data], dict[str, float]]
 ) -> list[SelfTest]:
-    from epsilometer.calibration.selftest import count_alarms
+    from epsilometer.checks.selftest import count_alarms
 
     with results.progress(title) as (_, advance):
         return count_alarms(drawn, null.runs, bounds, null.significance, advance)
@@ -178,14 +178,11 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     """One test per target rate; each run divides the same losses again."""
     import numpy as np
 
-    from epsilometer.calibration.selftest import null_losses
+    from epsilometer.checks.selftest import null_losses
 
     losses, design = results.losses_of(file, attacked.variant)
     if design.canaries or not design.models(1):
-        raise InputError(
-            f"{file}: selftest needs losses of many models, got canaries or a pool; use `calibrate "
-            "--study one-run` or `--study pool` for these."
-        )
+        raise InputError(f"{file}: selftest needs losses of many models, got canaries or a pool.")
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:
@@ -211,8 +208,7 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
 def _shipped(null: NullData, *, as_json: bool) -> int:
     from epsilometer.baselines.catalogue import FROM_SCORES
     from epsilometer.baselines.estimator import Kind
-    from epsilometer.calibration.controls import CONTROLS
-    from epsilometer.calibration.selftest import null_scores
+    from epsilometer.checks.selftest import CONTROLS, null_scores
 
     estimators = [*(e for e in FROM_SCORES if e.kind is not Kind.POINT), CONTROLS[-1]]
     if null.delta == 0:

@@ -14,7 +14,7 @@ from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Ref
 from epsilometer.report.text.sentences import claim_words, e_value_text
 
 if TYPE_CHECKING:
-    from epsilometer.calibration.selftest import SelfTest
+    from epsilometer.checks.selftest import SelfTest
 
 SMALL = (6.0, 1.7)
 

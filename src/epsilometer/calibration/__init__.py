@@ -1,1 +1,0 @@
-"""Calibration: the error rates of every estimator, measured on mechanisms whose privacy is known."""

@@ -1,0 +1,411 @@
+"""The curve model on scores of known mechanisms: its intervals compared with the truth.
+
+An hour on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from epsilometer.engines.curve.engine import CurveSettings
+from epsilometer.engines.curve.solve import Solution
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.families import AVERAGE, families_of
+from epsilometer.model.mixtures import Curves, mixing_of
+from studies import count, results
+from studies.draws import draw_bases
+from studies.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    Mechanism,
+    Null,
+    RandomisedResponse,
+    SubsampledGaussian,
+)
+from studies.runner import Cell, Plan, Tallies, columns_of, interval_tally, tallied
+from studies.tables import (
+    CHANCE,
+    SUSPECT,
+    Row,
+    Tables,
+    chance_of,
+    mark_of,
+    markdown,
+    most,
+    paragraph,
+)
+
+COVERAGE = "coverage.csv"
+WHOLE_CURVE = "Epsilometer, whole curve"
+
+LARGEST_PROMISED = 5.0
+"""Largest epsilon at which the curve model must cover; 11 % of its prior is beyond."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveCell(Cell):
+    """Scores of challenge bases on a known mechanism, analysed with the curve model.
+
+    ``models`` are trained without the point in each base, and as many with it.  ``strengths`` are those
+    of :func:`draw_bases`.  ``mixing`` is the model's setting: "free", or the sampling rate.  ``family``
+    is "average" except in controls, which deliberately use a wrong one.
+    """
+
+    delta: float = 1e-5
+    mechanism: Mechanism
+    power: float = 1.0
+    strengths: tuple[float, float] | None = None
+    bases: int
+    models: int
+    mixing: str | float = "free"
+    family: str = AVERAGE
+
+    kind: ClassVar[str] = "ProfileCell"
+
+    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
+        return tallied(self._judge_one(significance, rng) for _ in range(runs))
+
+    def _judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        """One audit; ``plain_above`` and ``plain_below`` are of its interval under the plain prior."""
+        model = CurveModel(
+            delta=self.delta, mixing=mixing_of(self.mixing), families=families_of(self.family)
+        )
+        scores = draw_bases(
+            self.mechanism,
+            power=self.power,
+            strengths=self.strengths,
+            bases=self.bases,
+            models=self.models,
+            rng=rng,
+        )
+        posterior = CurveSettings().estimate_quickly(scores, model)
+        truth = self.mechanism.epsilon(self.delta)
+        plain = probability_under_plain_prior(posterior.solution, truth)
+        quantiles = posterior.quantile("epsilon", [significance, 0.5, 1 - significance])
+        tally = interval_tally(quantiles, truth)
+        tally |= {"plain_above": int(plain < significance)}
+        tally |= {"plain_below": int(plain > 1 - significance)}
+        return {WHOLE_CURVE: tally}
+
+    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
+        law = self.strengths
+        place = {
+            "mechanism": self.mechanism.name,
+            "setting": self.setting(),
+            "power": self.power,
+            "strengths": "" if law is None else f"Beta({law[0]:g}, {law[1]:g})",
+            "bases": self.bases,
+            "models": self.models,
+            "mixing": self.mixing,
+            "family": self.family,
+            "true_epsilon": round(self.mechanism.epsilon(self.delta), 6),
+        }
+        columns = columns_of(tallies[WHOLE_CURVE])
+        means = {name: columns.pop(name) for name in ("mean_low", "mean_median", "mean_high")}
+        yield COVERAGE, place | columns | means
+
+
+# --- the plain prior, for comparison with the model's own -------------------------------------------
+
+PLAIN_BEST, PLAIN_MIXED = 0.5, 0.5
+"""Prior probabilities of: all attacks the best possible; a mixture, all rates equally likely."""
+
+
+def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
+    """Posterior probability of at most ``epsilon`` under a plain prior, all families equally likely.
+
+    The plain prior assigns one half to "every attack is the best" and one half to mixtures, a uniform
+    distribution to means of strengths, and nothing to no leak at all.  The probabilities of a solution
+    are a prior times a likelihood, so another prior over the same families and distributions only
+    changes weights.
+    """
+    distributions, model = solution.distributions, solution.model
+    ratio = np.ones(len(distributions.weights))
+    if model.strength.fixed_value is None:
+        best = np.isinf(distributions.concentrations)
+        # Means have density 2 (1 - m) in the model, and 1 here.
+        others = (1 - PLAIN_BEST) / (1 - model.strength.best_possible)
+        ratio = np.where(
+            best,
+            PLAIN_BEST / model.strength.best_possible,
+            others / (2 * (1 - distributions.means) + best),
+        )
+    below = total = 0.0
+    for number, component in enumerate(solution.components):
+        mass = ratio @ solution.probability[number]
+        mass = mass * _plain_share(component.curves, model) / component.probability
+        edges = component.curves.epsilon(solution.edges_of(number), model.delta)[::-1]
+        reached = np.append(0.0, np.cumsum(mass[::-1]))
+        below += float(np.interp(epsilon, edges, reached, left=0.0))
+        total += float(mass.sum())
+    return below / total
+
+
+def _plain_share(curves: Curves, model: CurveModel) -> float:
+    """Prior probability of curves under the plain prior, up to a factor."""
+    several = len({component.curves.rate for component in model.components})
+    if several == 1:
+        return 1.0
+    interpretations = 2 * (several - 1)
+    return PLAIN_MIXED / interpretations if curves.mixed else 1 - PLAIN_MIXED
+
+
+# --- the plan ---------------------------------------------------------------------------------------
+
+SIZES = ((1, 100), (5, 100), (20, 100), (1, 1000))
+"""Bases, and models per side in each."""
+
+SUBSAMPLED = (SubsampledGaussian(2.0, 0.2), SubsampledGaussian(1.0, 0.1))
+STUDIED: tuple[Mechanism, ...] = (
+    Null(),
+    LaplaceMechanism(1.0),
+    LaplaceMechanism(3.0),
+    GaussianMechanism(0.5),
+    GaussianMechanism(1.0),
+    GaussianMechanism(2.0),
+    RandomisedResponse(1.0),
+    *SUBSAMPLED,
+)
+STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
+"""Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak."""
+
+CONTROL = CurveCell(
+    mechanism=LaplaceMechanism(1.0), bases=20, models=100, family="gaussian", runs=200
+)
+"""Assuming Gaussian noise for Laplace noise triples the estimated epsilon: this must be detected."""
+
+
+def plan(*, quick: bool = False) -> Plan:
+    """All settings; quickly, three mechanisms and the control."""
+    if quick:
+        few = (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
+        cells = [CurveCell(mechanism=each, bases=5, models=100, runs=20) for each in few]
+        return Plan(cells=(*cells, replace(CONTROL, runs=20)))
+    places: list[dict[str, Any]] = [
+        {"mechanism": mechanism, "power": power, "bases": bases, "models": models}
+        for power in (1.0, 0.5)
+        for mechanism in STUDIED
+        for bases, models in SIZES
+        if power == 1 or mechanism != Null()
+    ]
+    places += [
+        {"mechanism": each, "bases": bases, "models": models, "mixing": each.rate}
+        for each in SUBSAMPLED
+        for bases, models in SIZES
+    ]
+    places += [
+        {"mechanism": GaussianMechanism(1.5), "strengths": law, "bases": bases, "models": 100}
+        for law in STRENGTHS
+        for bases in (5, 20)
+    ]
+    return Plan(cells=(*(CurveCell(**place, runs=CONTROL.runs) for place in places), CONTROL))
+
+
+# --- what is promised -------------------------------------------------------------------------------
+
+
+class Section(StrEnum):
+    """The purpose of a cell, as in the heading of its table."""
+
+    BEST = "best attacks"
+    WEAKER = "half power"
+    TOLD = "known sampling rate"
+    STRENGTHS = "different strengths"
+    CONTROL = "control, deliberately wrong"
+
+
+def section_of(row: Row) -> Section:
+    """The purpose of the cell."""
+    if row.family != AVERAGE:
+        return Section.CONTROL
+    if row.strengths:
+        return Section.STRENGTHS
+    if row.mixing != "free":
+        return Section.TOLD
+    return Section.BEST if row.power == 1 else Section.WEAKER
+
+
+def must_cover(row: Row) -> bool:
+    """Whether nine in ten intervals must contain the truth: best attacks, moderate epsilon."""
+    expected = row.true_epsilon <= LARGEST_PROMISED or section_of(row) is Section.TOLD
+    return bool(row.power == 1 and expected)
+
+
+def broken(row: Row, significance: float) -> str:
+    """A mark if there are more failures that matter than chance explains.
+
+    With the best attacks at most ``significance`` of intervals may be entirely above the truth, and
+    twice as many may miss it if :func:`must_cover`.
+    """
+    chance = 1.0
+    if row.power == 1:
+        chance = chance_of(row.above, row.runs, significance)
+    if must_cover(row):
+        chance = min(chance, chance_of(row.runs - row.covers, row.runs, 2 * significance))
+    return mark_of(chance)
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+def _size(row: Row) -> str:
+    return f"{row.bases} {'base' if row.bases == 1 else 'bases'} of {row.models:,}"
+
+
+def place_of(row: Row) -> str:
+    """Short description of a setting with the best attacks."""
+    law = f", strengths {row.strengths}" if row.strengths else ""
+    known = ", known rate" if section_of(row) is Section.TOLD else ""
+    return f"{row.name}{law}{known}, {_size(row)}"
+
+
+def curve_table(rows: Sequence[Row], significance: float, **more: Callable[[Row], str]) -> str:
+    """Intervals of the curve model; ``more`` are further columns."""
+    lines = []
+    for row in rows:
+        label, mark = row.name, broken(row, significance)
+        if section_of(row) is Section.CONTROL:
+            label = f"*control: {label}, analysed as {row.family}*"
+        lines.append(
+            [
+                f"{label} **{mark}**" if mark else label,
+                f"{row.true_epsilon:.2f}",
+                row.bases,
+                f"{row.models:,}",
+                f"{row.runs:,}",
+                *(row.percent(column) for column in ("covers", "above", "below")),
+                *(f"{end:.2f}" for end in (row.mean_low, row.mean_median, row.mean_high)),
+                *(value(row) for value in more.values()),
+            ]
+        )
+    names = (
+        "mechanism|true ε|bases|models per hypothesis|runs|covers|above|below|mean 5 %|50 %|95 %"
+    )
+    return markdown([*names.split("|"), *(name.replace("_", " ") for name in more)], lines)
+
+
+def _count_coverage(row: Row) -> str:
+    """Coverage of the count model with the same mechanism, power and size, at a rate of 0.1."""
+    for other in results.read("count")[0][count.BOUNDS] if row.family == AVERAGE else ():
+        if other.estimator == count.POSTERIOR and other.false_positive_rate == 0.1:
+            same = (other.name, other.power, other.bases, other.trials)
+            if same == (row.name, row.power, row.bases, row.models):
+                return f"{100 - 100 * (other.above + other.below) / other.runs:.1f} %"
+    return "-"
+
+
+def _prior_table(rows: Sequence[Row]) -> str:
+    """Failures under the simple and the default prior, in the same runs, over all sizes."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if section_of(row) is not Section.CONTROL:
+            known = ", known rate" if section_of(row) is Section.TOLD else ""
+            power = f"power {row.power:g}{known}"
+            attacks = f"strengths {row.strengths}" if row.strengths else power
+            groups.setdefault((row.name, attacks), []).append(row)
+    lines = []
+    for names, own in groups.items():
+        columns = ("runs", "plain_above", "above", "plain_below", "below")
+        whole = Row(**{name: sum(getattr(row, name) for row in own) for name in columns})
+        lines.append([*names, f"{whole.runs:,}", *(whole.percent(name) for name in columns[1:])])
+    header = ["mechanism", "attacks", "runs", "above: simple", "default", "below: simple"]
+    return markdown([*header, "default"], lines)
+
+
+def verdict_text(rows: Sequence[Row], significance: float) -> str:
+    """Whether the stated rates are met, and where not."""
+    honest = [row for row in rows if section_of(row) is not Section.CONTROL and row.power == 1]
+    covering = [row for row in honest if must_cover(row)]
+    high, low = most(honest, "above"), min(covering, key=lambda row: row.share("covers"))
+    missed = [row for row in honest if broken(row, significance)]
+    said = (
+        f"The tables below have {len(honest)} settings of power 1, including known rates and different "
+        f"strengths. Highest rate of intervals above the true ε: {high.percent('above')} of "
+        f"{high.runs} runs, {place_of(high)}. Lowest coverage in the {len(covering)} settings where "
+        f"intervals must cover: {low.percent('covers')} of {low.runs} runs, {place_of(low)}."
+    )
+    if missed:
+        which = "; ".join(
+            f"{place_of(row)} (covers {row.percent('covers')}, above {row.percent('above')}, below "
+            f"{row.percent('below')})"
+            for row in missed
+        )
+        said += f" **Not met** in {len(missed)}: {which}."
+    else:
+        said += " Both stated rates are met in all of them, within sampling error."
+    for row in rows:
+        if section_of(row) is Section.CONTROL:
+            seen = broken(row, significance) == "!!"
+            said += (
+                f" The negative control, {row.name} analysed as {row.family}, "
+                f"{'is detected' if seen else 'was NOT detected: run longer'}: above in "
+                f"{row.percent('above')} of {row.runs} runs."
+            )
+    return paragraph(said)
+
+
+def shortfall_table(rows: Sequence[Row], significance: float) -> str:
+    """Settings in which intervals miss the true epsilon on one side more often than stated."""
+    lines = []
+    for row in rows:
+        chances = {end: chance_of(getattr(row, end), row.runs, significance) for end in ENDS}
+        if section_of(row) is not Section.CONTROL and min(chances.values()) <= SUSPECT:
+            shown = [
+                f"**{row.percent(end)}**" if chances[end] <= SUSPECT else row.percent(end)
+                for end in ENDS
+            ]
+            place = f"{row.name} {row.strengths}".strip()
+            lines.append([section_of(row), place, f"{row.true_epsilon:.2f}", _size(row), *shown])
+    return markdown(["attacks", "mechanism", "true ε", "size", *ENDS], lines)
+
+
+ENDS = ("below", "above")
+
+
+def _prior_text(rows: Sequence[Row]) -> str:
+    """Prior probability beyond the largest true values."""
+    model = CurveModel(delta=1e-5)
+    truths = sorted({row.true_epsilon for row in rows if row.true_epsilon > 2}, reverse=True)
+    shares = [f"{100 * model.prior_probability_above(x):.2g} % beyond {x:.2f}" for x in truths]
+    return paragraph(
+        f"The prior gives ε = 0 a probability of {100 * (model.no_leak or 0):g} %, and puts "
+        f"{', '.join(shares)}. A large posterior ε needs strong data; few scores, or attacks that find "
+        "half of the leak, are not enough."
+    )
+
+
+def _promise_text(rows: Sequence[Row], significance: float) -> str:
+    """The stated rates, and how they are tested."""
+    runs = sorted({row.runs for row in rows})
+    many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    return paragraph(
+        f"Stated and tested: with the best attacks at most {100 * significance:g} % of intervals are "
+        f"entirely above the true ε, and at least {100 * (1 - 2 * significance):g} % cover it if it is "
+        f"at most {LARGEST_PROMISED:g} or the sampling rate is known. {many} runs per setting. **!** "
+        f"marks a setting whose number of failures has a p-value below {SUSPECT:g}, **!!** one below "
+        f"{CHANCE:g}."
+    )
+
+
+def blocks(tables: Tables, significance: float) -> dict[str, str]:
+    """Text and tables of the page, by mark."""
+    rows = tables[COVERAGE]
+
+    def table(*sections: Section, **more: Callable[[Row], str]) -> str:
+        return curve_table([r for r in rows if section_of(r) in sections], significance, **more)
+
+    return {
+        "curve-promise": _promise_text(rows, significance),
+        "curve-verdict": verdict_text(rows, significance),
+        "curve-best": table(Section.BEST, Section.CONTROL, count_model_covers=_count_coverage),
+        "curve-half": table(Section.WEAKER, count_model_covers=_count_coverage),
+        "curve-told": table(Section.TOLD),
+        "curve-strengths": table(Section.STRENGTHS, strengths=lambda row: str(row.strengths)),
+        "curve-short": f"{_prior_text(rows)}\n\n{shortfall_table(rows, significance)}",
+        "curve-prior": _prior_table(rows),
+    }

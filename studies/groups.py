@@ -1,0 +1,157 @@
+"""Groups of dependent attacks: calibration, and the cost of ignoring groups.
+
+Each run draws (epsilon, strength, spread) from the prior and counts from the model, and computes the
+rank of the true value in the posterior: with the exact engine or MCMC and, on the same counts, with
+every row treated as independent.  An hour on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import kstest
+
+import epsilometer as em
+from studies.draws import draw_groups
+from studies.runner import Cell, Plan, Tallies, tallied
+from studies.tables import Tables, markdown
+
+GROUPS = "groups.csv"
+SCATTERED = em.CountModel(delta=0.01, epsilon=em.priors.HalfNormal(scale=2.0))
+MODELS = {
+    "scattered": SCATTERED,
+    "uniform scatter": replace(
+        SCATTERED,
+        dependence=em.likelihoods.ScatteredMembers(scatter=em.likelihoods.UniformScatter()),
+    ),
+    "pooled": replace(SCATTERED, dependence=em.likelihoods.PooledGroups()),
+}
+COARSE = em.engines.ExactSettings(tolerance=0.02)
+PARAMETERS = ("epsilon", "strength", "spread")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsCell(Cell):
+    """Counts of groups from a model, analysed with an engine."""
+
+    label: str
+    model: str
+    engine: str
+    groups: int
+    members: int
+    trials: int
+
+    chunk: ClassVar[int] = 1
+
+    def rng(self, seed: int, part: str, first: int) -> np.random.Generator:
+        return np.random.default_rng([PLACES[self.label], first, 20])
+
+    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
+        return tallied(self._judge_one(rng) for _ in range(runs))
+
+    def _judge_one(self, rng: np.random.Generator) -> Tallies:
+        model = MODELS[self.model]
+        truth, counts = draw_groups(model, self.groups, self.members, self.trials, rng)
+        settings: em.engines.ExactSettings | em.engines.McmcSettings = COARSE
+        if self.engine != "exact":
+            settings = em.engines.McmcSettings(
+                num_iterations=1500,
+                num_warmup=600,
+                num_sweeps=12,
+                num_chains=2,
+                seed=int(rng.integers(2**31)),
+            )
+        alone = replace(model, dependence=em.likelihoods.IndependentRows())
+        tallies = {}
+        for method, posterior in (
+            ("groups", em.estimate(counts, model, settings)),
+            ("independent", em.estimate(counts, alone, COARSE)),
+        ):
+            names = PARAMETERS if method == "groups" else ("epsilon",)
+            tallies[method] = {
+                "trustworthy": int(posterior.trustworthy),
+                "widths": [float(np.diff(posterior.credible_interval("epsilon"))[0])],
+            } | {name: [1 - posterior.probability_above(name, truth[name])] for name in names}
+        return tallies
+
+    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
+        own, alone = tallies["groups"], tallies["independent"]
+        columns: dict[str, Any] = {
+            "label": self.label,
+            "engine": self.engine,
+            "groups": self.groups,
+            "members": self.members,
+            "trials": self.trials,
+            "runs": len(own["epsilon"]),
+            "trustworthy": own["trustworthy"],
+        }
+        columns |= {f"covered_{name}": _covered(own[name]) for name in PARAMETERS}
+        columns |= {
+            f"uniformity_{name}": round(float(kstest(own[name], "uniform").pvalue), 6)
+            for name in PARAMETERS
+        }
+        columns |= {
+            "median_width": round(float(np.median(own["widths"])), 6),
+            "covered_if_independent": _covered(alone["epsilon"]),
+            "median_width_if_independent": round(float(np.median(alone["widths"])), 6),
+        }
+        yield GROUPS, columns
+
+
+def _covered(ranks: list[float]) -> int:
+    """Central 90 % intervals that contain the truth."""
+    return int(np.sum((np.array(ranks) > 0.05) & (np.array(ranks) < 0.95)))
+
+
+CELLS = tuple(
+    GroupsCell(
+        label=label,
+        model=model,
+        engine=engine,
+        groups=groups,
+        members=members,
+        trials=trials,
+        runs=runs,
+    )
+    for label, model, engine, groups, members, trials, runs in (
+        ("scattered, MCMC", "scattered", "mcmc", 5, 6, 200, 60),
+        ("scattered, exact", "scattered", "exact", 3, 3, 100, 30),
+        ("uniform scatter, MCMC", "uniform scatter", "mcmc", 5, 4, 100, 60),
+        ("pooled, exact", "pooled", "exact", 5, 4, 2000, 30),
+        ("a crowd on two points, MCMC", "scattered", "mcmc", 2, 15, 500, 40),
+    )
+)
+
+PLACES = {cell.label: place for place, cell in enumerate(CELLS)}
+
+
+def plan(*, quick: bool = False) -> Plan:
+    """All models and engines; quickly, the fastest."""
+    if quick:
+        return Plan(cells=(replace(CELLS[3], runs=10),))
+    return Plan(cells=CELLS)
+
+
+def blocks(tables: Tables, significance: float) -> dict[str, str]:
+    """The table of the page, by mark."""
+    names = "model, engine|runs|groups x members|covered|ranks|covered if independent"
+    return {
+        "groups": markdown(
+            [*names.split("|"), "width, and if independent"],
+            [
+                [
+                    row.label,
+                    row.runs,
+                    f"{row.groups} x {row.members}",
+                    row.percent("covered_epsilon", 0),
+                    f"{row.uniformity_epsilon:.2f}",
+                    row.percent("covered_if_independent", 0),
+                    f"{row.median_width:.2f}, {row.median_width_if_independent:.2f}",
+                ]
+                for row in tables[GROUPS]
+            ],
+        )
+    }

@@ -1,0 +1,320 @@
+"""Proofs on known mechanisms: how often a true claim is refuted, and the power against a false one.
+
+A true claim is tested after every pair of models, and counts as refuted if any of these tests refutes
+it. The control is the Clopper-Pearson bound, checked equally often.  Half an hour on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.baselines.estimator import best_base
+from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.baselines.thresholds import Split
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import Scores
+from epsilometer.proofs import bets
+from epsilometer.proofs.claim_tests import FixedCounts, OneRunTest
+from epsilometer.proofs.proof import largest_refuted, prove
+from studies.draws import counts_of, draw_bases
+from studies.mechanisms import MECHANISMS, Mechanism, Null, RandomisedResponse
+from studies.runner import Cell, Plan, Tallies, tallied
+from studies.tables import Row, Tables, flagged, markdown, most, paragraph
+
+REFUTATIONS, POWER = "refutations.csv", "power.csv"
+PROOF, PEEKING = "proof, any time", "control: Clopper-Pearson at every look"
+COUNTED, SCAN, SPLIT = "proof from counts", "ROC scan, Clopper-Pearson", "ROC scan, split"
+FIXED, ONE_RUN, STEINKE = "Clopper-Pearson, best base", "one run, f-DP", "one run, Steinke"
+METHODS = (PROOF, COUNTED, FIXED, SCAN, SPLIT, ONE_RUN, STEINKE)
+"""Columns of the tables of power."""
+
+CUT = 0.1
+"""False-positive rate of the threshold that is fixed in advance for Clopper-Pearson."""
+
+Calls = list[tuple[BoolArray, BoolArray]]
+"""For each base, whether each model is called a member, without and with the point."""
+
+
+def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
+    """Log e-value against a claim after each pair of models, for all bases in parallel."""
+    grown = []
+    for base in scores.bases:
+        met = bets.outcomes(*base.in_training_order)
+        growth = bets.log_growth(bets.returns(met, epsilon, delta))
+        grown.append(np.cumsum(growth.reshape(len(growth), -1), axis=0).T)
+    return bets.mixed(np.stack(grown))
+
+
+@cache
+def threshold(mechanism: Mechanism) -> float:
+    """A threshold that is exceeded with probability CUT without the point, as closely as ties allow."""
+    rng = np.random.default_rng(0)
+    reference = mechanism.scores(np.zeros(100_000, dtype=bool), rng)
+    cut = float(np.quantile(reference, 1 - CUT, method="lower"))
+    if (reference > cut).mean() == 0:  # ties account for the whole rate
+        return float(np.min(reference))
+    return cut
+
+
+def called(scores: Scores, mechanism: Mechanism) -> Calls:
+    """The decisions of a threshold that was fixed in advance."""
+    cut = threshold(mechanism)  # type: ignore[arg-type]  # mechanisms are frozen
+    return [tuple(side > cut for side in base.in_training_order) for base in scores.bases]  # type: ignore[misc]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Claimed(Cell):
+    """A claim about a known mechanism, tested with several bases."""
+
+    delta: float = 1e-5
+    mechanism: Mechanism
+    bases: int
+
+    def place(self) -> dict[str, Any]:
+        """The first columns of a row."""
+        return {
+            "mechanism": self.mechanism.name,
+            "setting": self.setting(),
+            "true_epsilon": round(self.mechanism.epsilon(self.delta), 6),
+        }
+
+    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
+        return tallied(self.judge_one(significance, rng) for _ in range(runs))
+
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        """Tallies of one audit, by method."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefutationCell(_Claimed):
+    """A true claim, tested after every pair of models, for all bases in parallel."""
+
+    models: int
+
+    chunk: ClassVar[int] = 250
+
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        truth = self.mechanism.epsilon(self.delta)
+        scores = draw_bases(self.mechanism, bases=self.bases, models=self.models, rng=rng)
+        refuted = {
+            PROOF: path(scores, truth, self.delta).max() >= -np.log(significance),
+            PEEKING: self._peeked(scores, truth, significance),
+        }
+        return {
+            method: {"runs": 1, "refuted": int(found), "sum_at_least": 0.0}
+            for method, found in refuted.items()
+        }
+
+    def _peeked(self, scores: Scores, truth: float, significance: float) -> bool:
+        """Whether any base's bound, with the error shared by bases, ever exceeds the truth."""
+        looks = np.arange(1, self.models + 1)
+        for without, with_point in called(scores, self.mechanism):
+            counts = AttackCounts(
+                false_positives=np.cumsum(without),
+                trials_h0=looks,
+                false_negatives=np.cumsum(~with_point),
+                trials_h1=looks,
+            )
+            bound = ClopperPearson().lower(counts, self.delta, significance / self.bases)
+            if (bound > truth).any():
+                return True
+        return False
+
+    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
+        place = self.place() | {"bases": self.bases, "models": self.models}
+        for method, tally in tallies.items():
+            counts = {"runs": tally["runs"], "refuted": tally["refuted"]}
+            yield REFUTATIONS, place | {"method": method} | counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerCell(_Claimed):
+    """A false claim, ``factor`` times the truth, and the bound of each method with ``sizes`` models."""
+
+    sizes: tuple[int, ...]
+    factor: float = 0.5
+
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        """Tallies by method and size, as in ``proof, any time @ 100``."""
+        claim = self.factor * self.mechanism.epsilon(self.delta)
+        whole = draw_bases(self.mechanism, bases=self.bases, models=max(self.sizes), rng=rng)
+        decided = called(whole, self.mechanism)
+        tallies = {}
+        for size in self.sizes:
+            for label, bound in self._methods(whole, decided, size).items():
+                least = bound(significance)
+                tally = {"runs": 1, "refuted": int(claim < least), "sum_at_least": least}
+                tallies[f"{label} @ {size}"] = tally
+        return tallies
+
+    def _methods(
+        self, whole: Scores, decided: Calls, size: int
+    ) -> dict[str, Callable[[float], float]]:
+        """Every method, as a function of its error probability."""
+        sides = [tuple(side[:size] for side in base.in_training_order) for base in whole.bases]
+        scores = Scores(without=[s[0] for s in sides], with_point=[s[1] for s in sides])
+        counts = counts_of(
+            np.array([without[:size].sum() for without, _ in decided]),
+            np.array([(~with_point[:size]).sum() for _, with_point in decided]),
+            size,
+        )
+        auditors = [CanaryScoreAuditor(with_point, without) for without, with_point in sides]
+        delta = self.delta
+
+        def scanned(error: float, **how: Any) -> float:
+            share = error / len(auditors)
+            return max(a.epsilon_lower(ClopperPearson(), share, delta, **how) for a in auditors)
+
+        methods: dict[str, Callable[[float], float]] = {
+            PROOF: lambda error: prove(scores, delta=delta, error=error).at_least,
+            COUNTED: lambda error: largest_refuted(FixedCounts(counts=counts), delta, error),
+            FIXED: lambda error: best_base(ClopperPearson(), counts, delta, error),
+            SCAN: scanned,
+            SPLIT: lambda error: scanned(error, threshold_strategy=Split()),
+        }
+        if self.bases == 1:
+            # As many scores as canaries of one run: exactly half of them included, as a fair coin may
+            # do.
+            run = Scores.of_canaries(sides[0][1], sides[0][0])
+            methods[ONE_RUN] = lambda error: OneRunTest(scores=run).bound(delta, error)
+            methods[STEINKE] = lambda error: auditors[0].epsilon_one_run(error, delta)
+        return methods
+
+    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
+        place = self.place()
+        place |= {"claim": round(self.factor * place["true_epsilon"], 6), "bases": self.bases}
+        for name, tally in tallies.items():
+            method, _, size = name.rpartition(" @ ")
+            mean = round(tally["sum_at_least"] / tally["runs"], 6)
+            counts = {"runs": tally["runs"], "refuted": tally["refuted"], "mean_at_least": mean}
+            yield POWER, place | {"models": int(size), "method": method} | counts
+
+
+PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400)
+"""Models per side of one base at which methods are compared."""
+
+
+def plan(*, quick: bool = False) -> Plan:
+    """All settings; quickly, the null and randomised response, whose tight claim is easily refuted."""
+    cells: list[Cell]
+    response = RandomisedResponse(1.0)
+    if quick:
+        cells = [
+            RefutationCell(mechanism=mechanism, bases=1, models=100, runs=400)
+            for mechanism in (Null(), response)
+        ]
+        cells.append(PowerCell(mechanism=response, bases=1, sizes=(100, 400), runs=10))
+        return Plan(cells=tuple(cells))
+    cells = [
+        RefutationCell(mechanism=mechanism, bases=bases, models=models, runs=runs)
+        for mechanism in MECHANISMS
+        for bases, models, runs in ((1, 100, 10_000), (5, 100, 2000), (1, 1000, 2000))
+    ]
+    leaking = [mechanism for mechanism in MECHANISMS if mechanism != Null()]
+    cells += [PowerCell(mechanism=each, bases=1, sizes=PAIRS, runs=40) for each in leaking]
+    cells += [
+        PowerCell(mechanism=each, bases=bases, sizes=(100,), runs=100)
+        for each in leaking
+        for bases in (5, 20)
+    ]
+    return Plan(cells=tuple(cells))
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+def _refuted_table(rows: list[Row], significance: float) -> str:
+    """How often true claims were refuted, by the proof and by the negative control."""
+    lines = []
+    for row, peeked in zip(
+        [row for row in rows if row.method == PROOF],
+        [row for row in rows if row.method == PEEKING],
+        strict=True,
+    ):
+        shares = [
+            flagged(each.percent("refuted", 2), each.fits("refuted", significance))
+            for each in (row, peeked)
+        ]
+        first = [row.name, f"{row.true_epsilon:.2f}", row.bases, f"{row.models:,}"]
+        lines.append([*first, f"{row.runs:,}", *shares])
+    names = "mechanism|claim = true ε|bases|models per hypothesis|runs|proof|*control: peeking*"
+    return markdown(names.split("|"), lines)
+
+
+def refuted_text(rows: list[Row], significance: float) -> str:
+    """Summary of the table."""
+    own = [row for row in rows if row.method == PROOF]
+    worst = most(own, "refuted")
+    broken = sum(not row.fits("refuted", significance) for row in own)
+    peeked = [row for row in rows if row.method == PEEKING]
+    caught = any(not row.fits("refuted", significance) for row in peeked)
+    exceeded = f"**Exceeded** in {broken} settings. " if broken else ""
+    return paragraph(
+        f"The proof refuted a true claim in at most {worst.percent('refuted', 2)} of "
+        f"{worst.runs:,} runs ({worst.name}, {worst.bases} x {worst.models:,}); "
+        f"{100 * significance:g} % are allowed. {exceeded}The negative control, Clopper-Pearson's bound "
+        f"after every pair, was above the true ε at some time in up to "
+        f"{most(peeked, 'refuted').percent('refuted')}, and "
+        f"{'is detected' if caught else 'was NOT detected'}."
+    )
+
+
+def _by_mechanism(rows: list[Row]) -> list[list[Row]]:
+    names = dict.fromkeys(row.name for row in rows)
+    return [[row for row in rows if row.name == name] for name in names]
+
+
+def _power_table(rows: list[Row]) -> str:
+    """Mean lower bound of each method on the same data."""
+    lines = []
+    for of_mechanism in _by_mechanism(rows):
+        for bases, models in ((1, 100), (1, 1600), (5, 100), (20, 100)):
+            own = {
+                row.method: row.mean_at_least
+                for row in of_mechanism
+                if (row.bases, row.models) == (bases, models)
+            }
+            if own:
+                best = max(own.values())
+                cells = [f"{own[method]:.2f}" if method in own else "-" for method in METHODS]
+                cells = [
+                    f"**{cell}**" if own.get(method) == best else cell
+                    for cell, method in zip(cells, METHODS, strict=True)
+                ]
+                first = of_mechanism[0]
+                size = f"{bases} x {models:,}"
+                lines.append([first.name, f"{first.true_epsilon:.2f}", size, *cells])
+    return markdown(["mechanism", "true ε", "bases x models", *METHODS], lines)
+
+
+def _need_table(rows: list[Row]) -> str:
+    """Models per hypothesis of one base that each method needs to refute half of the true epsilon."""
+    single = [row for row in rows if row.bases == 1]
+    largest = max(row.models for row in single)
+    lines = []
+    for own in _by_mechanism(single):
+        cells = []
+        for method in METHODS:
+            enough = [r.models for r in own if r.method == method and 2 * r.refuted >= r.runs]
+            cells.append(f"{min(enough):,}" if enough else f"over {largest:,}")
+        lines.append([own[0].name, f"{own[0].true_epsilon:.2f}", f"{own[0].claim:.2f}", *cells])
+    return markdown(["mechanism", "true ε", "false claim", *METHODS], lines)
+
+
+def blocks(tables: Tables, significance: float) -> dict[str, str]:
+    """Text and tables of the page, by mark."""
+    true, false = tables[REFUTATIONS], tables[POWER]
+    return {
+        "proof-text": refuted_text(true, significance),
+        "proof-refuted": _refuted_table(true, significance),
+        "proof-power": _power_table(false),
+        "proof-need": _need_table(false),
+    }
