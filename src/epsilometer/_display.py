@@ -34,7 +34,7 @@ class Displayed:
             cls._view = view
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({view_of(self).line(self)})"
+        return f"{type(self).__name__}({view_of(self).words(self)})"
 
     def _repr_html_(self) -> str:
         """A small table, and a figure if there is one, for notebooks."""

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from epsilometer import _extras, _terminal
+from epsilometer import _extras, _text
 from epsilometer.errors import InputError
 
 LARGEST_FILE = 256 * 1024 * 1024
@@ -223,7 +223,7 @@ def printable(text: object) -> str:
 
 def warn(line: str) -> None:
     """Print a message on stderr: one line, or wrapped to the width of a terminal."""
-    lines = _terminal.message_lines(f"epsilometer: {printable(line)}", sys.stderr)
+    lines = _text.message_lines(f"epsilometer: {printable(line)}", sys.stderr)
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 

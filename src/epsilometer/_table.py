@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files
-from epsilometer._text import shortened, table_lines
+from epsilometer._text import percent, shortened, table_lines, wrapped
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LONGEST_CELL = 60
 MOST_ROWS, MOST_HTML_ROWS = 30, 12
 """Rows that are shown as text and in HTML; ``rows`` has all of them."""
 
-STYLE = "text-align:right;padding:2px 8px;white-space:nowrap"
+STYLE = "padding:2px 8px;white-space:nowrap;text-align:"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -93,36 +93,46 @@ class Table:
             ) from None
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
-    def _shown(self, most: int) -> list[tuple[str, ...]]:
-        """Rows as text; only the first ones if there are many."""
-        columns = list(zip(*self.rows[:most], strict=True))
-        return list(zip(*(_column_text(column) for column in columns), strict=True))
+    def cells(self, most: int | None = None) -> list[tuple[str, ...]]:
+        """The heading and the first rows as text that may be shown anywhere."""
+        columns = zip(*self.rows[:most], strict=True)
+        return [self.columns, *zip(*map(_column_text, columns), strict=True)]
 
-    def _more(self, most: int) -> list[str]:
-        left = len(self) - most
-        return [f"... {left:,} more rows"] if left > 0 else []
+    def lines(self, *, most: int = MOST_ROWS) -> list[str]:
+        """Lines of text that fit the terminal, with the first rows and the notes."""
+        below = [line for note in self._below(most) for line in wrapped(note)]
+        return [*table_lines(self.cells(most)), *([""] if below else []), *below]
 
     def __repr__(self) -> str:
-        rows = [
-            tuple(shortened(_files.printable(cell), LONGEST_CELL) for cell in row)
-            for row in self._shown(MOST_ROWS)
-        ]
-        lines = table_lines([self.columns, *rows])
-        return "\n".join([*lines, *self._more(MOST_ROWS), *self.notes])
+        return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            _cell("th", name, first=not place) for place, name in enumerate(self.columns)
+        rows = ""
+        for place, row in enumerate(self.cells(MOST_HTML_ROWS)):
+            tag, cells = "td" if place else "th", ""
+            for column, cell in enumerate(row):
+                style = STYLE + ("right" if column else "left")
+                cells += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
+            rows += f"<tr>{cells}</tr>"
+        notes = (
+            f'<div style="font-size:90%">{escaped(note)}</div>'
+            for note in self._below(MOST_HTML_ROWS)
         )
-        rows = [
-            "".join(_cell("td", cell, first=not place) for place, cell in enumerate(row))
-            for row in self._shown(MOST_HTML_ROWS)
-        ]
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        below = [*self._more(MOST_HTML_ROWS), *self.notes]
-        said = "".join(f'<div style="font-size:90%">{escaped(note)}</div>' for note in below)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f'<div style="overflow-x:auto">{table}{said}</div>'
+        return f'<div style="overflow-x:auto"><table>{rows}</table>{"".join(notes)}</div>'
+
+    def _below(self, most: int) -> list[str]:
+        left = len(self) - most
+        return [*([f"... {left:,} more rows"] if left > 0 else []), *self.notes]
+
+
+def facts(rows: Iterable[tuple[str, Cell]], notes: Sequence[str] = ()) -> Table:
+    """A table of labels with a value each."""
+    return Table(columns=("", "value"), rows=list(rows), notes=notes)
+
+
+def tails(level: float) -> tuple[str, str]:
+    """Names of the columns that hold the ends of an interval: ``5 %`` and ``95 %``."""
+    return percent(0.5 - level / 2), percent(0.5 + level / 2)
 
 
 def escaped(text: object) -> str:
@@ -130,36 +140,27 @@ def escaped(text: object) -> str:
     return html.escape(_files.printable(text))
 
 
-def _cell(tag: str, text: str, *, first: bool) -> str:
-    style = STYLE.replace("right", "left", 1) if first else STYLE
-    return f'<{tag} style="{style}">{escaped(shortened(text, LONGEST_CELL))}</{tag}>'
-
-
 def _plain(value: Any) -> Cell:
     """A value as a built-in Python type."""
     if hasattr(value, "item"):
         value = value.item()
-    if value is None or isinstance(value, bool | str | int | float):
-        return value
-    return str(value)
+    return value if value is None or isinstance(value, bool | str | int | float) else str(value)
 
 
 def _column_text(values: Sequence[Cell]) -> list[str]:
     """A column as text, with all numbers in the same format."""
-    numbers = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v]
-    small = (bool(numbers) and min(numbers) < 1e-3) or max(numbers, default=0.0) >= 1e5
-    return [_text(value, small=small) for value in values]
+    sizes = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v]
+    form = ".3g" if sizes and (min(sizes) < 1e-3 or max(sizes) >= 1e5) else ".3f"
+    return [_cell_text(value, form) for value in values]
 
 
-def _text(value: Cell, *, small: bool) -> str:
-    if value is None:
+def _cell_text(value: Cell, form: str) -> str:
+    if isinstance(value, str):
+        return shortened(_files.printable(value), LONGEST_CELL)
+    if value is None or math.isnan(value):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return "" if math.isnan(value) else "infinite"
-        return f"{value:.3g}" if small else f"{value:.3f}"
-    return value
+    return "infinite" if math.isinf(value) else format(value, form)

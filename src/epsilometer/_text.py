@@ -1,14 +1,21 @@
-"""Text that fits the terminal, and values for JSON: shared by every view."""
+"""Text that fits the terminal, numbers in words, and values for JSON: shared by every view."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, TextIO
 
-from epsilometer import _terminal
+USUAL, NARROWEST, WIDEST = 80, 40, 100
+"""Columns: without a terminal, and the limits within which text follows a terminal's width.
+
+Longer lines are hard to read, and shorter ones leave no room for a table.
+"""
 
 NARROWEST_LABEL = 12
 """Columns that the labels of a table keep on a narrow terminal."""
@@ -33,13 +40,54 @@ def in_shell_words(message: str) -> str:
     return _ARGUMENT.sub(option, message)
 
 
-def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
-    """Lines of a paragraph that fit the terminal; ``first`` and ``rest`` are the indents."""
-    width = _terminal.columns()
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def columns(stream: TextIO | None = None) -> int:
+    """Columns for text on a stream (default: standard output).
+
+    The environment variable ``COLUMNS`` takes precedence, then the terminal's own width; 80 without a
+    terminal.
+    """
+    target = sys.stdout if stream is None else stream
+    given = os.environ.get("COLUMNS", "")
+    width = int(given) if given.isascii() and given.isdigit() and len(given) < 6 else 0
+    if not width and is_terminal(target):
+        try:
+            width = os.get_terminal_size(target.fileno()).columns
+        except (OSError, ValueError):
+            width = 0
+    return min(max(width or USUAL, NARROWEST), WIDEST)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether the stream is a terminal."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def wrapped(
+    text: str, *, first: str = "", rest: str = "", width: int = 0, most: int | None = None
+) -> list[str]:
+    """Lines of a paragraph that fit the terminal, and are cut after ``most`` of them.
+
+    ``first`` and ``rest`` are the indents, ``width`` is another width than the terminal's.
+    """
     # A long word, such as a path, is kept whole.
     return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False
+        text,
+        width or columns(),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        max_lines=most,
+        placeholder=" ...",
     )
+
+
+def message_lines(text: str, stream: TextIO) -> list[str]:
+    """A message wrapped at words on a terminal; one line elsewhere, for logs and programs."""
+    # One column stays free: some terminals start a new line when the last column is filled.
+    return wrapped(text, rest="  ", width=columns(stream) - 1) if is_terminal(stream) else [text]
 
 
 def paragraphs(texts: Iterable[str]) -> str:
@@ -47,52 +95,42 @@ def paragraphs(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for text in texts for line in wrapped(text))
 
 
-def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "  ") -> list[str]:
+def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0) -> list[str]:
     """Lines of a table: left-aligned labels in at least ``least`` columns, right-aligned numbers.
 
     If the terminal is too narrow, gaps shrink to one space, then the words of the heading are stacked
     and labels wrapped; columns that still do not fit follow below, with the labels repeated.
     """
-    room = _terminal.columns()
+    room, gap = columns(), "  "
     widths = _widths(rows, least)
-    if _total(widths, gap) <= room:
-        return [line for row in rows for line in _row_lines(row, widths, gap)]
-    gap = " "
-    if _total(_widths(rows, 0), gap) > room:
-        rows = [*_stacked(rows[0], rows[1:]), *rows[1:]]
-    label = min(_widths(rows, 0)[0], NARROWEST_LABEL)
-    widths = _widths(rows, least)
-    widths[0] = max(label, widths[0] - max(_total(widths, gap) - room, 0))
-    fixed = 1 if widths[0] else 2  # without labels the first numbers tell the rows apart
-    kept = fixed
-    while kept < len(widths) and _total(widths[: kept + 1], gap) <= room:
-        kept += 1
-    kept = max(kept, fixed + 1)
+    kept = len(widths)
+    if sum(widths) + len(gap) * (kept - 1) > room:
+        gap = " "
+        if sum(_widths(rows, 0)) + kept - 1 > room:
+            rows = [*_stacked(rows), *rows[1:]]
+        widths = _widths(rows, least)
+        excess = sum(widths) + kept - 1 - room
+        widths[0] = max(min(widths[0], NARROWEST_LABEL), widths[0] - max(excess, 0))
+        kept = max(2, sum(end <= room + 1 for end in accumulate(width + 1 for width in widths)))
     lines = [line for row in rows for line in _row_lines(row[:kept], widths[:kept], gap)]
     if kept >= len(widths):
         return lines
-    return [*lines, "", *table_lines([row[:fixed] + row[kept:] for row in rows], gap=gap)]
+    rest = [row[:1] + row[kept:] for row in rows]
+    return [*lines, "", *table_lines([row for row in rest if any(row)])]
 
 
 def _widths(rows: Sequence[tuple[str, ...]], least: int) -> list[int]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [max(widths[0], least), *widths[1:]]
 
 
-def _total(widths: Sequence[int], gap: str) -> int:
-    return sum(widths) + len(gap) * (len(widths) - 1)
-
-
-def _stacked(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A heading in as many lines as needed for its columns to be as narrow as their numbers."""
-    cells = [
-        textwrap.wrap(text, max([*(len(row[k]) for row in rows), *map(len, text.split()), 1]))
-        for k, text in enumerate(head)
-    ]
-    cells[0] = [head[0]]
+def _stacked(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The heading in as many lines as needed for its columns to be as narrow as their numbers."""
+    cells = [[rows[0][0]]]
+    for head, *numbers in list(zip(*rows, strict=True))[1:]:
+        cells.append(textwrap.wrap(head, max(map(len, [*numbers, *head.split(), "-"]))))
     height = max(map(len, cells))
-    columns = [[""] * (height - len(lines)) + lines for lines in cells]
-    return list(zip(*columns, strict=True))
+    return list(zip(*([""] * (height - len(lines)) + lines for lines in cells), strict=True))
 
 
 def _row_lines(row: tuple[str, ...], widths: Sequence[int], gap: str) -> list[str]:
@@ -103,6 +141,9 @@ def _row_lines(row: tuple[str, ...], widths: Sequence[int], gap: str) -> list[st
         label = textwrap.wrap(row[0], widths[0], subsequent_indent=f"{indent}  ") or [""]
     numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
     return [*label[:-1], gap.join([label[-1].ljust(widths[0]), *numbers]).rstrip()]
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def inert(name: str) -> str:

@@ -19,7 +19,7 @@ from epsilometer.report.text.over_delta import (
     csv_over_delta,
     notes_over_delta,
     over_delta_of,
-    rows_over_delta,
+    table_over_delta,
     values_over_delta,
 )
 from epsilometer.report.views import views_of
@@ -111,13 +111,13 @@ def test_table_csv_and_json_are_one(make: object) -> None:
     assert [float(row["high"]) for row in rows] == high.tolist()
     claims = {row.delta: row for row in judged.verdict.by_delta}
     data = values_over_delta(shown)["curve"]
-    table = rows_over_delta(shown)
-    for row, item, line in zip(rows, data, table[1:], strict=True):
+    table = table_over_delta(shown)
+    for row, item, cell in zip(rows, data, table["claim"], strict=True):
         claim = claims.get(item["delta"])
         assert item["claim"] == (None if claim is None else claim.claim)
         assert item["probability_above"] == (None if claim is None else claim.probability_above)
         assert row["claim"] == ("" if claim is None else str(claim.claim))
-        assert line[table[0].index("claim")] == ("-" if claim is None else f"{claim.claim:.3f}")
+        assert cell == item["claim"]
         assert all(not isinstance(v, float) or math.isfinite(v) for v in item.values())
     layout = ["delta", "low", "median", "high"]
     assert list(data[0])[:4] == layout

@@ -6,7 +6,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.judgement.count_result import CountResult
-from epsilometer.report.text import model_table
+from epsilometer.report.text.rows import models_table
 from epsilometer.report.text.values import page_values
 from epsilometer.report.views import views_of
 from tests.report.count_results import gather, sampled
@@ -55,15 +55,13 @@ def test_the_numbers_can_be_downloaded(evidence: CountResult) -> None:
 
 def test_no_line_of_the_text_is_too_long(evidence: CountResult) -> None:
     assert evidence.models is not None
-    data = model_table.comparison_data(evidence.models, level=0.9)
-    text = model_table.models_text(data)
-    assert max(map(len, text.splitlines())) <= 80
-    # Labels of groups are long: numbers then go below them.
-    for item in data["assumptions"]:
-        item["assumption"] += ", uniform scatter"
-    text = model_table.models_text(data)
-    assert max(map(len, text.splitlines())) <= 80
-    assert "binomial, strength free, uniform scatter\n" in text
+    table = models_table(evidence.models, 0.9)
+    assert max(map(len, table.lines())) <= 80
+    # Labels of groups are long: they are then wrapped.
+    rows = [(f"{label}, uniform scatter", *numbers) for label, *numbers in table.rows]
+    lines = em.rows.Table(columns=table.columns, rows=rows).lines()
+    assert max(map(len, lines)) <= 80
+    assert "scatter" in " ".join(lines)
 
 
 def test_very_many_different_counts_are_not_compared() -> None:

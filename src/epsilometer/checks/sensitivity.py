@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed
 from epsilometer.engines.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
@@ -19,7 +19,7 @@ PRIOR_FACTORS = (0.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AlternativePrior(Plotted, view="posteriors.PRIOR"):
+class AlternativePrior(Displayed, view="checks.PRIOR"):
     """The posterior of epsilon with the scale of its prior multiplied by ``factor``."""
 
     factor: float

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer import _files
+from epsilometer import _files, _progress
 from epsilometer._text import in_shell_words
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ STDIN = "-"
 SECONDS_BETWEEN_LINES = 5
 """Between lines of progress where there is no terminal: few enough for a log."""
 
-warn = _files.warn
+warn, tell = _files.warn, _progress.tell
 
 _warned: set[str] = set()
 """Warnings that this run has printed."""
@@ -61,61 +61,28 @@ def heard() -> Iterator[None]:
         yield
 
 
-_open: list[Report] = []
-"""The displays that are open, the innermost last."""
-
-
 def run_engine(data: Any, model: Any, settings: Any) -> Any:
     """Estimate with a progress display."""
     from epsilometer.engines import estimate as estimates
 
-    title = "MCMC" if hasattr(settings, "num_chains") else "exact quadrature"
     if hasattr(model, "check"):
         model.check(data)
-    else:
-        title = "curve model"
-    with progress(title) as (report, advance):
-        run: Any = estimates.estimate
-        return run(data, model, settings, on_message=report, on_progress=advance or "none")
+    run: Any = estimates.estimate
+    return run(data, model, settings)
 
 
 @contextmanager
 def progress(
     title: str, *, unit: str = " iterations"
 ) -> Iterator[tuple[Report | None, Advance | None]]:
-    """A progress display on stderr if it is a terminal; it counts in ``unit``, if any."""
-    if _open:  # one display at a time: the outer one continues
-        tell(title)
-        yield _open[-1], None
-        return
-    if not sys.stderr.isatty():
-        yield None, None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    """What shows a line, and what shows numbers in ``unit``, if stderr is a terminal."""
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(title, total=None, count="")
+    def state(done: int, total: int) -> tuple[str, int, int]:
+        count = f": {done:,} of {total:,}{unit}" if unit else ""
+        return f"{title}{count}", done, total
 
-        def report(line: str) -> None:
-            display.update(task, description=f"{title}: {line}")
-
-        def advance(done: int, total: int) -> None:
-            count = f"{done:,} of {total:,}{unit}" if unit else ""
-            display.update(task, completed=done, total=total, count=count)
-
-        _open.append(report)
-        try:
-            yield report, advance
-        finally:
-            _open.pop()
+    with _progress.progress_of(None, state=state, title=title) as (advance, report):
+        yield report, advance
 
 
 @contextmanager
@@ -133,12 +100,6 @@ def counting(title: str) -> Iterator[Callable[[int], None]]:
                 warn(f"{title}: {done:,} done after {last - started:.0f} s")
 
         yield count
-
-
-def tell(line: str) -> None:
-    """Show a line in the open display, if there is one."""
-    if _open:
-        _open[-1](line)
 
 
 def say(text: str) -> None:

@@ -101,7 +101,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison(Plotted, view="comparisons.COMPARISON"):
+class Comparison(Plotted, view="results.COMPARISON"):
     """Results of all estimators, and the data they were computed from."""
 
     rows: tuple[Row, ...]

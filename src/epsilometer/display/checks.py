@@ -1,4 +1,4 @@
-"""Views of checks: predictions, alternative models, bases left out."""
+"""Views of checks: predictions, alternative models and priors, bases left out."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from functools import partial
 
 import numpy as np
 
-from epsilometer._table import Cell, Table
-from epsilometer._text import counted, pair_text, percent
+from epsilometer._table import Cell, Table, tails
+from epsilometer._text import counted, pair_text
 from epsilometer.checks.comparison import ModelComparison
 from epsilometer.checks.influence import Influence
 from epsilometer.checks.predictive import PredictiveCheck
 from epsilometer.checks.roc_curves import RocCheck
+from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.display.view import View
 from epsilometer.report.figures import bases, checks
 from epsilometer.report.figures.marks import Sheet
-from epsilometer.report.text.model_table import comparison_data
+from epsilometer.report.text.rows import LEVEL, models_table
 
-LEVEL = 0.9
+
+def _fits(odd: list[str]) -> str:
+    return "fits" if not odd else f"{len(odd)} surprising: {odd[0]}"
 
 
 # --- ROC curves -------------------------------------------------------------------------------
 
 
 def _roc_line(found: RocCheck) -> str:
-    odd = found.surprising
-    said = "fits" if not odd else f"{len(odd)} surprising: {odd[0]}"
     size = counted(len(found.names), "base")
-    return f"{said}; {size}, {found.replications:,} simulated audits"
+    return f"{_fits(found.surprising)}; {size}, {found.replications:,} simulated audits"
 
 
 def _roc_table(found: RocCheck) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for column, statistic in enumerate(found.statistics):
-        mean, spread = found.overall[column].tolist()
-        rows.append((statistic, float(found.observed[:, column].mean()), mean, spread))
-    columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
-    notes = [f"Surprising: {surprise}." for surprise in found.surprising] or [
-        "Nothing is surprising."
+    means = found.observed.mean(axis=0).tolist()
+    rows = [
+        (name, mean, *pair)
+        for name, mean, pair in zip(found.statistics, means, found.overall.tolist(), strict=True)
     ]
-    return Table(columns=columns, rows=rows, notes=notes[:5])
+    columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
+    notes = [f"Surprising: {surprise}." for surprise in found.surprising[:5]]
+    return Table(columns=columns, rows=rows, notes=notes or ["Nothing is surprising."])
 
 
 def _roc_sheet(found: RocCheck) -> Sheet:
@@ -57,25 +57,16 @@ ROC = View(line=_roc_line, table=_roc_table, figures={"predictive": _roc_sheet})
 
 def _predictive_line(found: PredictiveCheck) -> str:
     odd = [statistic.name for statistic in found.statistics if statistic.surprising]
-    said = "fits" if not odd else f"{len(odd)} surprising: {odd[0]}"
-    return f"{said}; {len(found.statistics)} statistics, {found.replicates:,} replicates"
+    return f"{_fits(odd)}; {len(found.statistics)} statistics, {found.replicates:,} replicates"
 
 
 def _predictive_table(found: PredictiveCheck) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            statistic.name,
-            statistic.observed,
-            statistic.low,
-            statistic.high,
-            statistic.p_value,
-            statistic.surprising,
-        )
-        for statistic in found.statistics
+    rows = [
+        (each.name, each.observed, each.low, each.high, each.p_value, each.surprising)
+        for each in found.statistics
     ]
-    tails = [percent(0.5 - found.level / 2), percent(0.5 + found.level / 2)]
     return Table(
-        columns=("statistic", "observed", *tails, "p-value", "surprising"),
+        columns=("statistic", "observed", *tails(found.level), "p-value", "surprising"),
         rows=rows,
         notes=[f"Percentages are quantiles of {found.replicates:,} replicates."],
     )
@@ -88,32 +79,28 @@ PREDICTIVE = View(
 )
 
 
-# --- alternative models -----------------------------------------------------------------------
+# --- alternative models and priors ------------------------------------------------------------
 
 
 def _models_line(found: ModelComparison) -> str:
-    best = found.best
-    return f"{len(found.assumptions)} models, largest evidence: {best.label}"
-
-
-def _models_table(found: ModelComparison) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for item in comparison_data(found, level=LEVEL)["assumptions"]:
-        epsilon = item["epsilon"]
-        ends = [None, None] if epsilon is None else epsilon["interval"]
-        median = None if epsilon is None else epsilon["median"]
-        numbers = (item["log_bayes_factor"], item["probability"], median, *ends)
-        rows.append((item["assumption"], *numbers, item["smallest_p_value"]))
-    tails = [percent(0.5 - LEVEL / 2), percent(0.5 + LEVEL / 2)]
-    columns = ("model", "log Bayes factor", "probability", "median", *tails, "smallest p-value")
-    return Table(columns=columns, rows=rows, notes=found.sentences())
+    return f"{len(found.assumptions)} models, largest evidence: {found.best.label}"
 
 
 MODELS = View(
     line=_models_line,
-    table=_models_table,
+    table=partial(models_table, level=LEVEL),
     figures={"models": partial(checks.models_chart, level=LEVEL)},
 )
+
+
+def _prior_table(found: AlternativePrior) -> Table:
+    median = float(found.epsilon.quantile([0.5])[0])
+    row = (f"scale x {found.factor:g}", median, *found.credible_interval(LEVEL))
+    note = f"With this prior epsilon is {found.model.epsilon.description} before the data."
+    return Table(columns=("prior", "epsilon", *tails(LEVEL)), rows=[row], notes=[note])
+
+
+PRIOR = View(table=_prior_table)
 
 
 # --- bases left out ---------------------------------------------------------------------------
@@ -130,13 +117,11 @@ def _influence_line(found: Influence) -> str:
 
 def _influence_table(found: Influence) -> Table:
     low, median, high = found.with_all
-    order = np.argsort(-np.abs(found.median - median), kind="stable").tolist()
     rows: list[tuple[Cell, ...]] = [("(all bases)", median, low, high, True)]
-    for base in order:
+    for base in np.argsort(-np.abs(found.median - median), kind="stable").tolist():
         numbers = (found.median[base], found.low[base], found.high[base])
         rows.append((found.names[base], *map(float, numbers), bool(found.reliable[base])))
-    tails = [percent(0.5 - found.level / 2), percent(0.5 + found.level / 2)]
-    return Table(columns=("without", "median", *tails, "reliable"), rows=rows)
+    return Table(columns=("without", "median", *tails(found.level), "reliable"), rows=rows)
 
 
 INFLUENCE = View(

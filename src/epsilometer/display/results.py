@@ -1,4 +1,4 @@
-"""The view of a result: the verdict in a line, the answers in a table, its figures, and its files."""
+"""Views of results, of epsilon over delta, and of all estimators on the same data."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from epsilometer._table import Cell, Table
-from epsilometer._text import percent
+from epsilometer._table import Table
+from epsilometer._text import counted, pair_text
+from epsilometer.comparison.estimators import Comparison
 from epsilometer.display.posteriors import epsilon_words
 from epsilometer.display.view import View
+from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.exact.over_delta import DeltaCurve
 from epsilometer.errors import InputError
 from epsilometer.judgement.result import Result
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report import writing
+from epsilometer.report.figures.comparison import comparison_sheet
+from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.figures.marks import Sheet
-from epsilometer.report.text.rows import labels_of
+from epsilometer.report.text.comparison import comparison_table
+from epsilometer.report.text.over_delta import OverDelta, table_over_delta
+from epsilometer.report.text.rows import LEVEL, answer_table
 from epsilometer.report.text.sentences import answers, verdict_sentence
-from epsilometer.report.text.values import parameter_values
+from epsilometer.report.text.values import result_values
 from epsilometer.report.views import views_of
 
 
@@ -34,27 +41,14 @@ def _line(result: Result) -> str:
     parts.append(epsilon_words(result.posterior, result.level) if known else "no reliable estimate")
     parts.append(f"delta = {result.delta:g}")
     parts += [] if result.trustworthy else ["DO NOT QUOTE"]
-    if result.warnings:
-        parts.append(f"{len(result.warnings)} warning{'s' if len(result.warnings) > 1 else ''}")
+    parts += [counted(len(result.warnings), "warning")] if result.warnings else []
     return "; ".join(parts)
 
 
 def _table(result: Result) -> Table:
-    labels, proof = labels_of(result), result.proof
-    rows: list[tuple[Cell, ...]] = [
-        ("proven", None, None if proof is None else proof.at_least, None, None)
-    ]
-    for name, values in parameter_values(result.posterior, labels, result.level).items():
-        low, high = values["interval"]
-        rows.append((labels[name], values["median"], low, high, values["mean"]))
-    ends = [percent(0.5 - result.level / 2), percent(0.5 + result.level / 2)]
     said = [verdict_sentence(result), *map(str, answers(result))]
-    notes = [*filter(None, said), *(f"Warning: {text}" for text in result.warnings)]
-    return Table(
-        columns=("", "median", *ends, "mean"),
-        rows=rows,
-        notes=[*notes, f"Next: {result.next_step}"],
-    )
+    said += [f"Warning: {text}" for text in result.warnings]
+    return answer_table(result, [*filter(None, said), f"Next: {result.next_step}"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +68,7 @@ class ResultView(View):
 
     def data(self, result: Result) -> dict[str, Any]:
         """The contents of summary.json."""
-        return views_of(result).data(result)
+        return result_values(result)
 
 
 def _existing(name: str, make: Callable[[Any], Sheet | None]) -> Callable[[Any], Sheet]:
@@ -88,3 +82,39 @@ def _existing(name: str, make: Callable[[Any], Sheet | None]) -> Callable[[Any],
 
 
 RESULT = ResultView(line=_line, table=_table)
+
+
+# --- epsilon over delta -----------------------------------------------------------------------
+
+
+def _shown(curve: DeltaCurve | JointDeltaCurve) -> OverDelta:
+    return OverDelta(curve=curve, level=LEVEL)
+
+
+def _curve_line(curve: DeltaCurve | JointDeltaCurve) -> str:
+    over = _shown(curve)
+    deltas, median = over.deltas.tolist(), over.quantiles[1]
+    span = f"{counted(len(deltas), 'delta')} from {deltas[0]:.3g} to {deltas[-1]:.3g}"
+    doubtful = "" if curve.trustworthy else "; NOT ACCURATE"
+    return f"{span}: median epsilon {pair_text(float(median.min()), float(median.max()))}{doubtful}"
+
+
+OVER_DELTA = View(
+    line=_curve_line,
+    table=lambda curve: table_over_delta(_shown(curve)),
+    figures={"delta-curve": lambda curve: delta_curve_chart(_shown(curve))},
+)
+
+
+# --- all estimators ---------------------------------------------------------------------------
+
+
+def _comparison_line(found: Comparison) -> str:
+    applying = sum(row.applies for row in found.rows)
+    text = f"{applying} of {len(found.rows)} estimators apply to {found.source}"
+    return f"{text}, at delta = {found.delta:g}, error {100 * found.significance:g} % on each side"
+
+
+COMPARISON = View(
+    line=_comparison_line, table=comparison_table, figures={"comparison": comparison_sheet}
+)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from epsilometer._table import Cell, Table
+from epsilometer._table import Cell, Table, facts
 from epsilometer._text import capital, probability_text
+from epsilometer.checks.selftest import SelfTest
 from epsilometer.display.view import View
-from epsilometer.judgement.verdict import Outcome, Verdict
+from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
 from epsilometer.report.text.sentences import claim_words, e_value_text
 
-if TYPE_CHECKING:
-    from epsilometer.checks.selftest import SelfTest
 
-SMALL = (6.0, 1.7)
-
-
-def _facts(rows: list[tuple[str, Cell]], notes: tuple[str, ...] = ()) -> Table:
-    return Table(columns=("", "value"), rows=rows, notes=notes)
+def rows_sheet(title: str, across: Axis, names: Sequence[str], marks: Sequence[Mark]) -> Sheet:
+    """A figure of named rows."""
+    up = Axis("", (len(names) - 0.4, -0.6), names=list(names))
+    plot = Plot(across, up, list(marks), legend=False)
+    return Sheet(title, [plot], (6.0, 1.3 + 0.3 * len(names)))
 
 
 # --- one claim --------------------------------------------------------------------------------
@@ -29,10 +28,8 @@ def _facts(rows: list[tuple[str, Cell]], notes: tuple[str, ...] = ()) -> Table:
 def _verdict_line(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.NO_PROMISE:
         return f"{verdict.label}: {verdict.meaning}"
-    above = probability_text(verdict.probability_above)
-    where = (
-        "" if len(verdict.by_delta) < 2 else f" at one or more of {len(verdict.by_delta)} deltas"
-    )
+    above, deltas = probability_text(verdict.probability_above), len(verdict.by_delta)
+    where = f" at one or more of {deltas} deltas" if deltas > 1 else ""
     return (
         f"{verdict.label}: epsilon exceeds {claim_words(verdict)}{where} with probability {above}"
     )
@@ -46,46 +43,37 @@ def _verdict_table(verdict: Verdict) -> Table:
             ("P(epsilon > claim)", probability_text(verdict.probability_above)),
             ("before the data", probability_text(verdict.prior_probability_above)),
         ]
-    if len(verdict.by_delta) > 1:
-        rows += [
-            (
-                f"P(epsilon > {row.claim:g}) at {row.delta:.3g}",
-                probability_text(row.probability_above),
-            )
-            for row in verdict.by_delta
-        ]
+    for row in _several(verdict):
+        above = probability_text(row.probability_above)
+        rows.append((f"P(epsilon > {row.claim:g}) at {row.delta:.3g}", above))
     rows += [
         ("PASS at most", verdict.thresholds.pass_at_most),
         ("FAIL at least", verdict.thresholds.fail_at_least),
     ]
-    return _facts(rows, tuple(f"{capital(reason)}." for reason in verdict.reasons))
+    return facts(rows, [f"{capital(reason)}." for reason in verdict.reasons])
+
+
+def _several(verdict: Verdict) -> tuple[JudgedDelta, ...]:
+    return verdict.by_delta if len(verdict.by_delta) > 1 else ()
 
 
 def _verdict_sheet(verdict: Verdict) -> Sheet:
-    low, high = verdict.thresholds.pass_at_most, verdict.thresholds.fail_at_least
     marks: list[Mark] = [
-        ReferenceLine(x=low, colour="green", dash="dash"),
-        ReferenceLine(x=high, colour="orange", dash="dash"),
+        ReferenceLine(x=verdict.thresholds.pass_at_most, colour="green", dash="dash"),
+        ReferenceLine(x=verdict.thresholds.fail_at_least, colour="orange", dash="dash"),
     ]
-    names, claimed = (
-        ["after the data", "before the data"],
-        verdict.outcome is not Outcome.NO_PROMISE,
-    )
-    if claimed:
-        prior, above = verdict.prior_probability_above, verdict.probability_above
+    names, what = ["after the data", "before the data"], "a claim"
+    if verdict.outcome is not Outcome.NO_PROMISE:
+        what = claim_words(verdict)
         marks += [
-            Points([prior], [1], "grey", "before the data", hollow=True, size=8),
-            Points([above], [0], "blue", "after the data", size=8),
+            Points([verdict.prior_probability_above], [1], "grey", hollow=True, size=8),
+            Points([verdict.probability_above], [0], "blue", size=8),
         ]
-    for place, row in enumerate(verdict.by_delta if len(verdict.by_delta) > 1 else (), start=2):
+    for place, row in enumerate(_several(verdict), start=2):
         names.append(f"at delta = {row.delta:.3g}")
         marks.append(Points([row.probability_above], [place], "blue", hollow=True, size=7))
-    what = claim_words(verdict) if claimed else "a claim"
     across = Axis(f"probability that epsilon exceeds {what}", (-0.02, 1.02))
-    up = Axis("", (len(names) - 0.4, -0.6), names=names)
-    plot = Plot(across, up, marks, legend=False)
-    size = (6.0, 1.3 + 0.3 * len(names))
-    return Sheet(f"{verdict.label} (dashed: PASS below, FAIL above)", [plot], size)
+    return rows_sheet(f"{verdict.label} (dashed: PASS below, FAIL above)", across, names, marks)
 
 
 VERDICT = View(line=_verdict_line, table=_verdict_table, figures={"probability": _verdict_sheet})
@@ -119,26 +107,23 @@ def _proof_table(found: Proof) -> Table:
         ]
     if math.isfinite(found.most_provable):
         rows.append(("most these data could prove", found.most_provable))
-    doubts = () if found.hopeless is None else (found.hopeless,)
-    return _facts(rows, (f"Assumes {found.assumes}.", *doubts))
+    return facts(rows, [f"Assumes {found.assumes}.", *filter(None, [found.hopeless])])
 
 
 def _proof_sheet(found: Proof) -> Sheet:
-    known = [found.at_least, found.claim or 0.0, 1.0]
-    end = 1.25 * max(known)
+    end = 1.25 * max(found.at_least, found.claim or 0.0, 1.0)
     marks: list[Mark] = [
-        Line([found.at_least, end], [0, 0], "blue", "not refuted", width=2.6),
+        Line([found.at_least, end], [0, 0], "blue", width=2.6),
         Points([found.at_least], [0], "blue", symbol="end", size=10),
         Points([end], [0], "blue", symbol="arrow", size=5),
     ]
+    title = f"Proven: epsilon is at least {rounded_down(found.at_least)}"
     if found.claim is not None:
+        title += " (orange: the claim)"
         marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
-        marks.append(Points([found.claim], [0], "orange", f"claim {found.claim:g}", size=6))
+        marks.append(Points([found.claim], [0], "orange", size=6))
     across = Axis(f"epsilon at delta = {found.delta:g}", (0, 1.02 * end))
-    plot = Plot(across, Axis("", (-0.8, 0.8), names=["not refuted"]), marks, legend=False)
-    claim = "" if found.claim is None else " (orange: the claim)"
-    proven = f"Proven: epsilon is at least {rounded_down(found.at_least)}{claim}"
-    return Sheet(proven, [plot], SMALL)
+    return rows_sheet(title, across, ["not refuted"], marks)
 
 
 PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_sheet})
@@ -147,16 +132,8 @@ PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_shee
 # --- tests of pipelines -----------------------------------------------------------------------
 
 
-def _selftest_line(found: SelfTest) -> str:
-    said = "BROKEN" if found.broken else "fine"
-    return (
-        f"{found.label!r} is {said}: {found.alarms:,} false alarms in {found.runs:,} runs on null data, "
-        f"{100 * found.significance:g} % allowed"
-    )
-
-
 def _selftest_table(found: SelfTest) -> Table:
-    return _facts(
+    return facts(
         [
             ("pipeline", found.label),
             ("broken", found.broken),
@@ -171,15 +148,15 @@ def _selftest_table(found: SelfTest) -> Table:
 def _selftest_sheet(found: SelfTest) -> Sheet:
     share = found.alarms / found.runs
     spread = 1.645 * math.sqrt(max(share * (1 - share), 1 / found.runs) / found.runs)
-    ends = [max(share - spread, 0.0)], [min(share + spread, 1.0)]
+    low, high = max(share - spread, 0.0), min(share + spread, 1.0)
     colour = "orange" if found.broken else "blue"
     marks: list[Mark] = [
         ReferenceLine(x=found.significance, dash="dash"),
-        Points([share], [0], colour, x_ends=ends, bar=2.5, size=7),
+        Points([share], [0], colour, x_ends=([low], [high]), bar=2.5, size=7),
     ]
-    across = Axis("share of runs with a false alarm", (0, min(1.0, max(0.2, 1.3 * ends[1][0]))))
-    plot = Plot(across, Axis("", (-0.8, 0.8), names=[found.label]), marks, legend=False)
-    return Sheet("False alarms on null data (dashed: allowed)", [plot], SMALL)
+    across = Axis("share of runs with a false alarm", (0, min(1.0, max(0.2, 1.3 * high))))
+    title = "False alarms on null data (dashed: allowed)"
+    return rows_sheet(title, across, [found.label], marks)
 
 
-SELF_TEST = View(line=_selftest_line, table=_selftest_table, figures={"alarms": _selftest_sheet})
+SELF_TEST = View(table=_selftest_table, figures={"alarms": _selftest_sheet})

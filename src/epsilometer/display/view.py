@@ -6,10 +6,9 @@ import base64
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from epsilometer._display import VIEWS, Displayed, view_of
+from epsilometer._display import Displayed, view_of
 from epsilometer._table import Table, escaped
 from epsilometer.errors import InputError
 
@@ -29,36 +28,39 @@ class View:
 
     Attributes
     ----------
-    line
-        What it is and its main numbers, in a line; it stands in the brackets of ``repr``.
     table
         What ``summary()`` returns.
+    line
+        What it is and its main numbers, in a line; it stands in the brackets of ``repr``.  By default
+        the labels and values of the table, of a single row those of its columns.
     figures
-        What ``plot()`` draws, by name; the first is the main one.
-    small_table
-        The table in the HTML form, if it is another than that of ``summary()``.
-    drawn
-        Whether the HTML form has the main figure.
+        What ``plot()`` draws, by name; the first is the main one, which is also in the HTML form.
     """
 
-    line: Callable[[Any], str]
     table: Callable[..., Table]
+    line: Callable[[Any], str] | None = None
     figures: Mapping[str, Callable[[Any], Sheet]] = field(default_factory=dict)
-    small_table: Callable[[Any], Table] | None = None
-    drawn: bool = True
 
     def figures_for(self, shown: Any) -> Mapping[str, Callable[[Any], Sheet]]:
         """What ``plot()`` can draw of one object."""
         del shown
         return self.figures
 
+    def words(self, shown: Any) -> str:
+        """The line."""
+        if self.line is not None:
+            return self.line(shown)
+        cells = self.table(shown).cells()
+        pairs = zip(*cells, strict=True) if len(cells) == 2 else cells[1:]
+        return ", ".join(" ".join(filter(None, pair)) for pair in pairs)
+
     def html(self, shown: Any) -> str:
         """A heading, a table and the main figure."""
-        heading = f"<b>{escaped(type(shown).__name__)}</b>: {escaped(self.line(shown))}"
-        parts = [f'<div style="margin:4px 0">{heading}</div>']
-        parts.append((self.small_table or self.table)(shown)._repr_html_())
-        if self.figures_for(shown) and self.drawn:
-            parts.append(image(self.draw(shown, None, None), alt=self.line(shown)))
+        words = self.words(shown)
+        heading = f"<b>{escaped(type(shown).__name__)}</b>: {escaped(words)}"
+        parts = [f'<div style="margin:4px 0">{heading}</div>', self.table(shown)._repr_html_()]
+        if self.figures_for(shown):
+            parts.append(image(self.draw(shown, None, None), alt=words))
         return f'<div class="epsilometer">{"".join(parts)}</div>'
 
     def draw(self, shown: Any, which: str | None, ax: Axes | None) -> Figure:
@@ -79,16 +81,6 @@ class View:
                 "leave it out."
             )
         return render_print.draw_into(ax, sheet)
-
-
-def lazily(module: str, name: str) -> Callable[[Any], Sheet]:
-    """A figure of another module here, which is imported when it is first drawn."""
-
-    def draw(shown: Any) -> Sheet:
-        made: Sheet = getattr(import_module(f"{VIEWS}.{module}"), name)(shown)
-        return made
-
-    return draw
 
 
 def figures_of(shown: Displayed) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed
 from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.plan import Plan, Task, training_stream
 
@@ -16,7 +16,7 @@ UNEQUAL = (
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LargestClaim(Plotted, view="measured.TRAINING_CLAIM"):
+class LargestClaim(Displayed, view="measured.TRAINING_CLAIM"):
     """A guarantee that covers several models: the largest of their epsilons."""
 
     claims: tuple[TrainingClaim, ...]

@@ -27,7 +27,7 @@ EXTRAPOLATION = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JointDeltaCurve(Plotted, view="curves.OVER_DELTA"):
+class JointDeltaCurve(Plotted, view="results.OVER_DELTA"):
     """The posterior of epsilon over delta, of the curve model.
 
     Parameters

@@ -64,7 +64,7 @@ class Rise:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DeltaCurve(Plotted, view="curves.OVER_DELTA"):
+class DeltaCurve(Plotted, view="results.OVER_DELTA"):
     """The posterior of epsilon at each of several deltas.
 
     Each delta has its own model and posterior: intervals hold at each delta separately, and there is no

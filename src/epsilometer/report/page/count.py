@@ -10,9 +10,8 @@ from epsilometer._text import counted, pair_text, percent
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page.frame import Download, fill
-from epsilometer.report.text import model_table
-from epsilometer.report.text.over_delta import notes_over_delta, over_delta_of, rows_over_delta
-from epsilometer.report.text.rows import LABELS, Rows
+from epsilometer.report.text.over_delta import over_delta_of, table_over_delta
+from epsilometer.report.text.rows import LABELS, Rows, models_table
 from epsilometer.report.text.values import base_rows, counts_csv, curves_csv
 
 STRENGTH = (
@@ -48,16 +47,16 @@ def _tables(result: CountResult) -> dict[str, tuple[Rows, list[str]]]:
             f"The rest of this page is about delta = {result.delta:g}; here the same counts are used at "
             "other deltas."
         )
-        tables["delta-curve"] = rows_over_delta(over), [here, *notes_over_delta(over)]
+        table = table_over_delta(over)
+        tables["delta-curve"] = table.cells(), [here, *table.notes]
     if result.models is not None:
-        models = model_table.comparison_data(result.models, level=result.level)
-        words = ["evidence", *(item["in_words"] for item in models["assumptions"])]
-        table = zip(model_table.rows_of_models(models), words, strict=True)
-        notes = [model_table.models_note(models), *model_table.reasons(models)]
-        tables["models"] = [(*row, word) for row, word in table], notes
+        table = models_table(result.models, result.level)
+        words = ["evidence", *(each.interpretation for each in result.models.assumptions)]
+        rows = [(*row, word) for row, word in zip(table.cells(), words, strict=True)]
+        tables["models"] = rows, list(table.notes)
     chains = result.posterior.chains
     if chains is not None:
-        rows: Rows = [("", "R-hat", "effective draws (bulk)", "(tail)")]
+        rows = [("", "R-hat", "effective draws (bulk)", "(tail)")]
         for name, item in chains.diagnostics.parameters.items():
             r_hat = f"{item.r_hat:.4f}" if math.isfinite(item.r_hat) else "infinite"
             sizes = item.bulk_effective_size, item.tail_effective_size

@@ -14,7 +14,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page.frame import Download, fill
 from epsilometer.report.text.facts import extrapolation_fact, family_fact, strength_fact
-from epsilometer.report.text.over_delta import notes_over_delta, over_delta_of, rows_over_delta
+from epsilometer.report.text.over_delta import over_delta_of, table_over_delta
 from epsilometer.report.text.rows import Rows
 from epsilometer.report.text.values import leaks_csv
 
@@ -73,6 +73,7 @@ def _tables(result: CurveResult) -> dict[str, tuple[Rows, list[str]]]:
     """Tables below figures, by the figure's name: rows, of which the first is the heading, and notes."""
     check, over = result.predictive, over_delta_of(result)
     assert over is not None
+    table = table_over_delta(over)
     overall: Rows = [("p-value over all bases", "mean", "spread")]
     overall += [
         (name, f"{mean:.3f}", f"{spread:.3f}")
@@ -80,7 +81,7 @@ def _tables(result: CurveResult) -> dict[str, tuple[Rows, list[str]]]:
     ]
     return {
         "families": (_families(result), _misfits(result)),
-        "delta-curve": (rows_over_delta(over), notes_over_delta(over)),
+        "delta-curve": (table.cells(), list(table.notes)),
         "predictive": (overall, []),
     }
 

@@ -29,7 +29,7 @@ from epsilometer.report.text.explanations import (
 )
 from epsilometer.report.text.facts import provenance_facts
 from epsilometer.report.text.over_delta import csv_over_delta, over_delta_of
-from epsilometer.report.text.rows import rows_of_parameters
+from epsilometer.report.text.rows import answer_table
 from epsilometer.report.text.sentences import answers, proven_fact, verdict_sentence
 from epsilometer.report.text.values import page_values
 
@@ -111,7 +111,7 @@ def _answer(result: Result) -> dict[str, Any]:
         "thresholds": result.question.thresholds,
         "warnings": [_files.printable(text) for text in result.warnings],
         "what_if": result.what_if,
-        "parameters": rows_of_parameters(result),
+        "parameters": answer_table(result).cells(),
         "proven": capital(f"{proven_fact(result)}."),
         "meaning": meaning_of_epsilon(result),
         "settled": settled_claims(result),

@@ -1,19 +1,16 @@
-"""The comparison of estimators as text and as plain values."""
+"""The comparison of estimators: one table, as text and as plain values."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from epsilometer._text import table_lines, wrapped
+from epsilometer._table import Cell, Table
+from epsilometer._text import wrapped
 from epsilometer.baselines.estimator import Kind
-from epsilometer.comparison.estimators import ABOUT_GAUSSIAN, Comparison, Row
-
-LABEL = 32
-"""Columns for the names of estimators, if none is longer and the terminal is wide enough."""
+from epsilometer.comparison.estimators import ABOUT_GAUSSIAN, Comparison
 
 NOT_APPLICABLE = "n/a"
-"""Shown for an estimator that does not apply; its reason follows below the table."""
+"""The kind of an estimator that does not apply; its reason follows below the table."""
 
 
 def comparison_data(found: Comparison) -> dict[str, Any]:
@@ -26,6 +23,32 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
     }
 
 
+def comparison_table(found: Comparison) -> Table:
+    """A row for each estimator; a point estimate has only a first number."""
+    pooled = any(row.pooled is not None for row in found.rows)
+    rows: list[tuple[Cell, ...]] = []
+    for row in found.rows:
+        ends = [(row.low, row.high)] + ([row.pooled or (None, None)] if pooled else [])
+        numbers = [
+            end if row.applies and (place == 0 or row.bounded_above) else None
+            for pair in ends
+            for place, end in enumerate(pair)
+        ]
+        gaussian = ", if Gaussian" if row.about == ABOUT_GAUSSIAN else ""
+        kind = f"{row.kind}{gaussian}" if row.applies else NOT_APPLICABLE
+        rows.append((row.label, kind, *numbers))
+    notes = ["At least 0.000: no bound. A bound is not an estimate: most are far below epsilon."]
+    if found.several:
+        notes.append(
+            "At least and at most refer to the strongest attack: the largest over the bases, with a "
+            "correction for the choice."
+        )
+    if pooled:
+        notes.append("Pooled: the counts of all bases added, so for the average attack.")
+    names = ("at least", "at most", *(("pooled: least", "most") if pooled else ()))
+    return Table(columns=("estimator", "kind", *names), rows=rows, notes=[*notes, *found.notes])
+
+
 def comparison_text(found: Comparison) -> str:
     """Text for a terminal."""
     title = (
@@ -34,25 +57,8 @@ def comparison_text(found: Comparison) -> str:
     )
     if any(row.kind == Kind.CREDIBLE for row in found.rows):
         title += f"; credible intervals hold {100 * (1 - 2 * found.significance):g}\u00a0%"
-    title += "."
-    lines = [*wrapped(title), ""]
-    pooled = any(row.pooled is not None for row in found.rows)
-    head = ("", "at least", "at most", *(("pooled: least", "most") if pooled else ()))
-    bounds = [row for row in found.rows if row.kind != Kind.POINT and row.about != ABOUT_GAUSSIAN]
-    least = max(LABEL, *(len(row.label) for row in found.rows))
-    lines += table_lines([head, *(_cells(row, pooled) for row in bounds)], least=least)
-    gaussian = [row for row in found.rows if row.about == ABOUT_GAUSSIAN]
-    if gaussian:
-        lines += ["", "assuming a Gaussian mechanism:"]
-        lines += table_lines([head, *(_cells(row, pooled) for row in gaussian)], least=least)[1:]
-    points = [row for row in found.rows if row.kind == Kind.POINT]
-    if points:
-        lines += ["", "point estimates, not bounds:"]
-        rows = [(row.label, _number(row.low), *head[2:]) for row in points]
-        blank = [(*row[:2], *("" for _ in row[2:])) for row in rows]
-        lines += table_lines([head, *blank], least=least)[1:]
-    lines += ["", *_remarks(found, pooled=pooled)]
-    lines += ["", "Kind, quantity and assumptions of each estimator:"]
+    lines = [*wrapped(f"{title}."), "", *comparison_table(found).lines(most=len(found.rows))]
+    lines += ["", "Quantity and assumptions of each estimator:"]
     alike: dict[str, list[str]] = {}
     for row in found.rows:
         text = f"{row.kind} of {row.about}; assumes {row.assumes}."
@@ -62,33 +68,3 @@ def comparison_text(found: Comparison) -> str:
     for text, labels in alike.items():
         lines += wrapped(f"{'; '.join(labels)}: {text}", first="  ", rest="      ")
     return "\n".join(lines) + "\n"
-
-
-def _cells(row: Row, pooled: bool) -> tuple[str, ...]:
-    """A row of the table."""
-    rest = ("", "") if pooled else ()
-    if not row.applies:
-        return (row.label, NOT_APPLICABLE, "", *rest)
-    high = _number(row.high, none="no limit") if row.bounded_above else "-"
-    if row.pooled is not None:
-        most = _number(row.pooled[1], none="none") if row.bounded_above else "-"
-        rest = (_number(row.pooled[0]), most)
-    return (row.label, _number(row.low), high, *rest)
-
-
-def _remarks(found: Comparison, *, pooled: bool) -> list[str]:
-    """Notes on the numbers and the data."""
-    remarks = ["At least 0.000: no bound. A bound is not an estimate: most are far below epsilon."]
-    if found.several:
-        remarks.append(
-            "At least and at most refer to the strongest attack: the largest over the bases, with a "
-            "correction for the choice."
-        )
-    if pooled:
-        remarks.append("Pooled: the counts of all bases added, so for the average attack.")
-    remarks += found.notes
-    return [line for remark in remarks for line in wrapped(remark)]
-
-
-def _number(value: float, *, none: str = "-") -> str:
-    return none if not math.isfinite(value) else f"{value:.3f}"

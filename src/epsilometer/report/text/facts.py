@@ -21,7 +21,7 @@ NO_LEAK = 0.01
 
 
 def model_facts(result: Result) -> Facts:
-    """What the numbers depend on, and what was estimated from."""
+    """What the numbers depend on, what was estimated from, and the engine."""
     facts: Facts = []
     bases = "challenge bases"
     if isinstance(result, CurveResult):
@@ -31,13 +31,13 @@ def model_facts(result: Result) -> Facts:
             ("strength", strength_fact(result)),
             ("extrapolated", extrapolation_fact(result)),
         ]
-    return [*facts, (bases, f"{len(result.data):,}"), ("delta", f"{result.delta:g}")]
-
-
-def engine_fact(result: Result) -> Facts:
-    """The engine and its time."""
-    seconds = result.posterior.provenance.seconds
-    return [("engine", result.posterior.engine_description), ("time", f"{seconds:.2f} s")]
+    return [
+        *facts,
+        (bases, f"{len(result.data):,}"),
+        ("delta", f"{result.delta:g}"),
+        ("engine", result.posterior.engine_description),
+        ("time", f"{result.posterior.provenance.seconds:.2f} s"),
+    ]
 
 
 # --- the curve model --------------------------------------------------------------------------------
@@ -112,54 +112,58 @@ def extrapolation_fact(result: CurveResult) -> str:
 
 def provenance_facts(result: Result) -> Facts:
     """Model, origin and engine of the result."""
-    about = _of_curves(result) if isinstance(result, CurveResult) else _of_counts(result)
-    return [*about, *origin_facts(result.origin), *engine_facts(result.posterior)]
+    return [*_of_model(result), *origin_facts(result.origin), *engine_facts(result.posterior)]
 
 
-def _of_curves(result: CurveResult) -> Facts:
-    scores, values = result.scores, values_of(result.model)
-    units = units_of(scores)
-    without, with_point = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
-    families = ", ".join(choice_text(family) for family in values["families"])
-    chosen = {"epsilon": "prior of epsilon", "mixing": "mixing", "strength": "attack strength"}
-    return [
-        (f"{units.whole_base}s", f"{len(scores):,}"),
-        ("scores", f"{without:,} of {units.without}, {with_point:,} of {units.with_point}"),
-        ("delta", f"{result.delta:g}"),
-        ("families", families),
-        *((label, choice_text(values[name])) for name, label in chosen.items()),
+CHOICES = {
+    "likelihood": "likelihood",
+    "dependence": "dependence",
+    "epsilon": "prior of epsilon",
+    "mixing": "mixing",
+    "strength": "attack strength",
+}
+"""The choices of either model, and what they are called."""
+
+
+def _of_model(result: Result) -> Facts:
+    facts: Facts = [("challenge bases", f"{len(result.data):,}")]
+    values: dict[str, Any] = {}
+    if isinstance(result, CurveResult):
+        scores, values = result.scores, values_of(result.model)
+        units = units_of(scores)
+        sides = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
+        text = f"{sides[0]:,} of {units.without}, {sides[1]:,} of {units.with_point}"
+        families = ", ".join(choice_text(family) for family in values["families"])
+        facts = [(f"{units.whole_base}s", f"{len(scores):,}"), ("scores", text)]
+        facts.append(("families", families))
+    elif isinstance(result, CountResult):
+        values = values_of(result.model)
+        if not result.counts.dependent:
+            values.pop("dependence")
+    facts.append(("delta", f"{result.delta:g}"))
+    return facts + [
+        (label, choice_text(values[name])) for name, label in CHOICES.items() if name in values
     ]
 
 
-def _of_counts(result: Result) -> Facts:
-    assert isinstance(result, CountResult)
-    chosen = {"likelihood": "likelihood"}
-    if result.counts.dependent:
-        chosen["dependence"] = "dependence"
-    chosen |= {"epsilon": "prior of epsilon", "strength": "prior of the strength"}
-    values: dict[str, Any] = values_of(result.model)
-    return [
-        ("challenge bases", f"{len(result.counts):,}"),
-        ("delta", f"{result.delta:g}"),
-        *((label, choice_text(values[name])) for name, label in chosen.items()),
-    ]
+PLANNED = {
+    "population": "population",
+    "adjacency": "adjacency",
+    "dataset_size": "records per dataset",
+    "design": "design",
+    "challenge": "challenge points",
+    "canaries": "canaries per run",
+    "canary_kind": "canary kind",
+    "compare_with": "losses compared with",
+    "seed": "seed of the measurement",
+    "hash": "hash of the plan",
+}
+"""Properties of a plan, and what they are called."""
 
 
 def origin_facts(origin: Origin) -> Facts:
     """Origin of the counts or scores."""
-    labels = {
-        "population": "population",
-        "adjacency": "adjacency",
-        "dataset_size": "records per dataset",
-        "design": "design",
-        "challenge": "challenge points",
-        "canaries": "canaries per run",
-        "canary_kind": "canary kind",
-        "compare_with": "losses compared with",
-        "seed": "seed of the measurement",
-        "hash": "hash of the plan",
-    }
-    facts = [(label, str(origin.plan[key])) for key, label in labels.items() if key in origin.plan]
+    facts = [(label, str(origin.plan[key])) for key, label in PLANNED.items() if key in origin.plan]
     if origin.variant is not None:
         facts.append(("variant", f"{origin.variant} (derived from the same models as the others)"))
     attack = origin.attack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
-from epsilometer._text import counted, percent, plain, probability_text, table_lines, wrapped
+from epsilometer._table import Table
+from epsilometer._text import counted, percent, plain, probability_text, wrapped
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.exact.over_delta import POINTWISE, WHY_IT_RISES, DeltaCurve
 from epsilometer.judgement.result import Result
@@ -67,14 +67,14 @@ class OverDelta:
         return units_of(scores).bases(len(scores))
 
 
-def over_delta_of(result: Result) -> OverDelta | None:
-    """Epsilon over delta; the curve model has it over a wide range even if nobody asked."""
+def over_delta_of(result: Result, *, asked: bool = False) -> OverDelta | None:
+    """Epsilon over delta; the curve model has it over a wide range even if nobody ``asked``."""
     curve = result.over_delta
-    if curve is None and result.kind == "curve":
+    if curve is None and result.kind == "curve" and not asked:
         curve = _wide(result)
-    return None if curve is None else OverDelta(
-        curve=curve, level=result.level, verdict=result.verdict
-    )  # fmt: skip
+    if curve is None:
+        return None
+    return OverDelta(curve=curve, level=result.level, verdict=result.verdict)
 
 
 def _wide(result: Result) -> JointDeltaCurve:
@@ -91,15 +91,13 @@ def _wide(result: Result) -> JointDeltaCurve:
 def items(over: OverDelta) -> list[dict[str, Any]]:
     """One item per delta; the keys are the columns of the CSV."""
     rows = []
-    for place, (delta, ends) in enumerate(
-        zip(over.deltas.tolist(), over.quantiles.T.tolist(), strict=True)
-    ):
-        item: dict[str, Any] = dict(
-            zip(("delta", "low", "median", "high"), (delta, *ends), strict=True)
-        )
+    low, median, high = over.quantiles.tolist()
+    for place, delta in enumerate(over.deltas.tolist()):
+        item: dict[str, Any] = {"delta": delta, "low": low[place], "median": median[place]}
+        item["high"] = high[place]
         if over.joint_band is not None:
-            low, high = over.joint_band
-            item |= {"joint_low": low[place], "joint_high": high[place]}
+            joint_low, joint_high = over.joint_band
+            item |= {"joint_low": joint_low[place], "joint_high": joint_high[place]}
             item["extrapolated"] = bool(over.extrapolated[place])
         if isinstance(over.curve, DeltaCurve):
             point = over.curve.points[place]
@@ -107,55 +105,42 @@ def items(over: OverDelta) -> list[dict[str, Any]]:
         judged = over.judged.get(delta)
         item["claim"] = None if judged is None else judged.claim
         item["probability_above"] = None if judged is None else judged.probability_above
-        rows.append({name: plain(value) for name, value in item.items()})
+        rows.append(item)
     return rows
 
 
-def rows_over_delta(over: OverDelta) -> list[tuple[str, ...]]:
-    """Rows of the table, header first; a star marks extrapolated values."""
-    names = ["low", "median", "high"]
-    if over.joint_band is not None:
-        names += ["joint_low", "joint_high"]
-    starred, claimed = bool(over.extrapolated.any()), bool(over.judged)
-    heading = ["delta", *(name.replace("_", " ") for name in names)]
-    heading += [""] * starred + ["claim", "P(above)"] * claimed
-    rows = [tuple(heading)]
-    for item in items(over):
-        row = [f"{item['delta']:.3g}", *(_short(item[name]) for name in names)]
-        row += ["*" if item["extrapolated"] else ""] if starred else []
-        if claimed:
-            above = item["probability_above"]
-            said = "-" if above is None else probability_text(above).partition(" (")[0]
-            row += ["-" if above is None else _short(item["claim"]), said]
-        rows.append(tuple(row))
-    return rows
-
-
-def compact_rows(over: OverDelta) -> list[tuple[str, ...]]:
-    """The same table without the joint band and the stars, for the first screen."""
-    rows = rows_over_delta(over)
-    kept = [place for place, name in enumerate(rows[0]) if name and not name.startswith("joint")]
-    return [tuple(row[place] for place in kept) for row in rows]
+def table_over_delta(over: OverDelta, *, small: bool = False) -> Table:
+    """The curve as a table; if ``small`` without the joint band and without notes."""
+    rows, hidden = items(over), {"delta", "error", "solved"}
+    hidden |= {"joint_low", "joint_high", "extrapolated"} if small else set()
+    hidden |= set() if over.judged else {"claim", "probability_above"}
+    names = [name for name in rows[0] if name not in hidden]
+    for row in rows:
+        if row["probability_above"] is not None:  # never rounded to 0 or 1
+            row["probability_above"] = probability_text(row["probability_above"]).partition(" (")[0]
+    words = [name.replace("probability_above", "P(above)").replace("_", " ") for name in names]
+    return Table(
+        columns=("delta", *words),
+        rows=[(f"{row['delta']:.3g}", *(row[name] for name in names)) for row in rows],
+        notes=[] if small else notes_over_delta(over),
+    )
 
 
 def notes_over_delta(over: OverDelta) -> list[str]:
     """Notes on the curve: its accuracy, what its intervals contain, rising quantiles."""
     curve = over.curve
     if isinstance(curve, JointDeltaCurve):
-        starred = ["* extrapolated by the family of curves."] if over.extrapolated.any() else []
-        return [*starred, *curve.notes(over.level)]
-    notes = []
-    if not curve.trustworthy:
-        notes.append(
-            f"Do not quote this: the tolerance {curve.tolerance:.0e} was not met at "
-            f"{int((~curve.met).sum())} of {len(curve)} deltas; the largest estimated error is "
-            f"{curve.errors.max():.1e}."
-        )
-    notes.append(POINTWISE)
+        return list(curve.notes(over.level))
+    notes = [
+        f"Exact quadrature; estimated error {curve.errors.max():.1e}, tolerance "
+        f"{curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET: do not quote this'}; "
+        f"{int(curve.solved.sum())} of {len(curve)} deltas solved, the others interpolated.",
+        POINTWISE,
+    ]
     if curve.rises:
         listed = "; ".join(
-            f"the {percent(rise.probability)} quantile from {_short(rise.lowest)} at delta "
-            f"{rise.lowest_at:.3g} to {_short(rise.highest)} at delta {rise.highest_at:.3g}"
+            f"the {percent(rise.probability)} quantile from {rise.lowest:.3g} at delta "
+            f"{rise.lowest_at:.3g} to {rise.highest:.3g} at delta {rise.highest_at:.3g}"
             for rise in curve.rises
         )
         notes.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
@@ -164,36 +149,21 @@ def notes_over_delta(over: OverDelta) -> list[str]:
 
 def lines_over_delta(over: OverDelta) -> list[str]:
     """The curve as lines of text that fit the terminal."""
-    curve = over.curve
     title = (
         f"Epsilon over delta from {over.bases}; low and high are the ends of the "
         f"{percent(over.level)} interval at each delta"
     )
-    if isinstance(curve, JointDeltaCurve):
-        title += ", the joint band contains all of the curve."
-    else:
-        solved = int(curve.solved.sum())
-        how = f"{solved} of {len(curve)} deltas solved, the others interpolated"
-        title += (
-            f". Exact quadrature; estimated error {curve.errors.max():.1e}, tolerance "
-            f"{curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET'}; "
-            f"{'every delta solved' if solved == len(curve) else how}."
-        )
-    lines = [*wrapped(title), "", *delta_table(rows_over_delta(over))]
-    for note in notes_over_delta(over):
-        lines += ["", *wrapped(note)]
-    return lines
-
-
-def delta_table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines of a table without labels: every column to the right."""
-    return [line[1:] for line in table_lines([("", *row) for row in rows])]
+    joint = "" if over.joint_band is None else ", the joint band contains all of the curve"
+    table = table_over_delta(over)
+    return [*wrapped(f"{title}{joint}."), "", *table.lines(most=len(table))]
 
 
 def csv_over_delta(over: OverDelta) -> str:
     """CSV with one row per delta, in full precision."""
     rows = items(over)
-    cells = [["" if value is None else value for value in row.values()] for row in rows]
+    cells = [
+        ["" if value is None else value for value in plain(list(row.values()))] for row in rows
+    ]
     return _files.csv_text(tuple(rows[0]), cells)
 
 
@@ -207,8 +177,7 @@ def values_over_delta(over: OverDelta) -> dict[str, Any]:
         values["extrapolated_below_delta"] = curve.posterior.extrapolated_below_delta
     else:
         provenance, bases = curve.provenance, len(curve.counts)
-        values["model"] = "count"
-        values["tolerance"] = curve.tolerance
+        values |= {"model": "count", "tolerance": curve.tolerance}
         values["rises"] = [vars(rise) for rise in curve.rises]
     values |= {
         "num_challenge_bases": bases,
@@ -219,11 +188,4 @@ def values_over_delta(over: OverDelta) -> dict[str, Any]:
         "seconds": provenance.seconds,
         "versions": dict(provenance.versions),
     }
-    return {name: plain(value) for name, value in values.items()}
-
-
-def _short(value: float | None) -> str:
-    """Three decimals, or three significant digits of small numbers."""
-    if value is None or not math.isfinite(value):
-        return "infinite"
-    return f"{value:.3f}" if value >= 0.1 or value == 0 else f"{value:.3g}"
+    return dict(plain(values))

@@ -6,7 +6,7 @@ Never NaN or infinity: a number that is not finite becomes null.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,14 @@ from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.question import OtherModels
-from epsilometer.judgement.result import BaseLeak, Origin, Result
+from epsilometer.judgement.result import Origin, Result
 from epsilometer.judgement.verdict import Verdict
 from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.trees import values_of
 from epsilometer.report.text.explanations import assumed
 from epsilometer.report.text.facts import extrapolation_fact
-from epsilometer.report.text.model_table import comparison_data
-from epsilometer.report.text.over_delta import OverDelta, over_delta_of, values_over_delta
-from epsilometer.report.text.rows import labels_of
+from epsilometer.report.text.over_delta import over_delta_of, values_over_delta
+from epsilometer.report.text.rows import labels_of, models_data
 
 PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
 """Quantiles of each parameter in the page's JSON, in per cent."""
@@ -38,41 +37,42 @@ def result_values(result: Result) -> dict[str, Any]:
     if isinstance(result, CurveResult) and result.beside is not None:
         values["count_model"] = _values(result.beside) | {"parts": result.disagreement}
     if isinstance(result, CountResult) and result.question.other_models is OtherModels.FULL:
-        models = result.models
-        if models is not None:
-            values["model_comparison"] = comparison_data(models, level=result.level)
-    if result.over_delta is not None:
-        over = OverDelta(curve=result.over_delta, level=result.level, verdict=result.verdict)
+        values |= _models(result)
+    over = over_delta_of(result, asked=True)
+    if over is not None:
         values["over_delta"] = values_over_delta(over)
-    return {name: plain(value) for name, value in values.items()} | origin_values(result.origin)
+    return dict(plain(values | origin_values(result.origin)))
 
 
 def _values(result: Result) -> dict[str, Any]:
     posterior = result.posterior
     values: dict[str, Any] = {"model": result.kind}
-    values |= parameter_values(posterior, labels_of(result), result.level)
+    values |= parameter_values(posterior, labels_of(posterior), result.level)
     values |= {"num_challenge_bases": len(result.data), "delta": result.delta}
     if isinstance(result, CurveResult):
         values["strength"]["all_best"] = posterior.full_strength_probability
         values |= _curve_values(result)
     values |= judged_values(result)
-    values["assumptions"] = _assumptions(result)
-    values |= _engine_values(posterior)
+    values["assumptions"] = _assumptions(result) | {"sentences": assumed(result)}
+    provenance = posterior.provenance
     values |= {
+        "engine": provenance.engine,
+        "seconds": provenance.seconds,
+        "converged": bool(posterior.accurate),
+        **posterior.quality,
+        "settings": dict(provenance.settings),
+        "seed": provenance.seed,
+        "versions": dict(provenance.versions),
         "trustworthy": result.trustworthy,
         "flaws": list(result.flaws),
         "warnings": list(result.warnings),
         "next_step": result.next_step,
     }
     if isinstance(result, CountResult) and result.independent_counts is not None:
-        independent = result.independent_counts
-        values["independent_counts"] = {
-            "bases": independent.bases,
-            "of": independent.of,
-            "interval": list(independent.binomial_interval),
-            "level": independent.level,
-        }
-    return {name: plain(value) for name, value in values.items()}
+        found = result.independent_counts
+        numbers = {"bases": found.bases, "of": found.of, "level": found.level}
+        values["independent_counts"] = numbers | {"interval": found.binomial_interval}
+    return values
 
 
 def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict[str, Any]:
@@ -89,33 +89,26 @@ def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict
 
 
 def _curve_values(result: CurveResult) -> dict[str, Any]:
-    posterior = result.posterior
+    posterior, level = result.posterior, result.level
     return {
         "no_leak": posterior.solution.no_leak,
-        "families": [
+        "families": [asdict(row) for row in posterior.families],
+        "bases": [
             {
-                "family": row.family,
-                "mixing": row.mixing,
-                "interpretation": row.interpretation,
-                "probability": row.probability,
-                "prior": row.prior,
+                "challenge_base": leak.name,
+                "epsilon": {
+                    "median": leak.median,
+                    "interval": [leak.low, leak.high],
+                    "level": level,
+                },
+                "auc": leak.auc,
+                "models_h0": leak.models_h0,
+                "models_h1": leak.models_h1,
             }
-            for row in posterior.families
+            for leak in result.leaks
         ],
-        "bases": [_leak_values(leak, result.level) for leak in result.leaks],
         "extrapolated_below_delta": posterior.extrapolated_below_delta,
         "extrapolation": extrapolation_fact(result),
-    }
-
-
-def _leak_values(leak: BaseLeak, level: float) -> dict[str, Any]:
-    epsilon = {"median": leak.median, "interval": [leak.low, leak.high], "level": level}
-    return {
-        "challenge_base": leak.name,
-        "epsilon": epsilon,
-        "auc": leak.auc,
-        "models_h0": leak.models_h0,
-        "models_h1": leak.models_h1,
     }
 
 
@@ -125,8 +118,7 @@ def judged_values(result: Result) -> dict[str, Any]:
     values: dict[str, Any] = {
         "asked": {
             "error": asked.error,
-            "pass_at_most": asked.thresholds.pass_at_most,
-            "fail_at_least": asked.thresholds.fail_at_least,
+            **asdict(asked.thresholds),
             "shared_models": not asked.independent,
         },
         "proof": None if proof is None else proof.described(),
@@ -139,10 +131,8 @@ def judged_values(result: Result) -> dict[str, Any]:
     if isinstance(asked.claim, NoPromise):
         claim["no_promise"] = asked.claim.reason
     else:
-        claim |= {
-            "probability_above": verdict.probability_above,
-            "prior_probability_above": verdict.prior_probability_above,
-        }
+        claim["probability_above"] = verdict.probability_above
+        claim["prior_probability_above"] = verdict.prior_probability_above
     if result.claim_source is not None:
         claim["source"] = result.claim_source
     return values | {"claim": claim, "verdict": verdict_values(verdict)}
@@ -155,38 +145,34 @@ def verdict_values(verdict: Verdict) -> dict[str, Any]:
         "grounds": str(verdict.grounds),
         "reasons": list(verdict.reasons),
         "meaning": verdict.meaning,
-        "pass_at_most": verdict.thresholds.pass_at_most,
-        "fail_at_least": verdict.thresholds.fail_at_least,
+        **asdict(verdict.thresholds),
     }
 
 
 def _assumptions(result: Result) -> dict[str, Any]:
     if isinstance(result, CurveResult):
-        return values_of(result.model) | {"sentences": assumed(result)}
-    assert isinstance(result, CountResult)
-    chosen = values_of(result.model)
-    names = ["delta", "likelihood", *(["dependence"] if result.counts.dependent else [])]
-    priors = {name: chosen[name] for name in ("epsilon", "strength")}
-    return {name: chosen[name] for name in names} | {"priors": priors, "sentences": assumed(result)}
+        return values_of(result.model)
+    chosen = values_of(result.posterior.model)
+    priors = {name: chosen.pop(name) for name in ("epsilon", "strength")}
+    if not result.data.dependent:
+        del chosen["dependence"]
+    return chosen | {"priors": priors}
 
 
-def _engine_values(posterior: Any) -> dict[str, Any]:
-    """How a posterior was computed, and its convergence diagnostics."""
-    provenance = posterior.provenance
-    return {
-        "engine": provenance.engine,
-        "seconds": provenance.seconds,
-        "converged": bool(posterior.accurate),
-        **posterior.quality,
-        "settings": dict(provenance.settings),
-        "seed": provenance.seed,
-        "versions": dict(provenance.versions),
-    }
+def _models(result: CountResult) -> dict[str, Any]:
+    models = result.models
+    return {} if models is None else {"model_comparison": models_data(models, level=result.level)}
 
 
 def origin_values(origin: Origin) -> dict[str, Any]:
     """Origin of the counts or scores: attack, plan, variant, models."""
     values: dict[str, Any] = {}
+    if origin.models:
+        values |= {
+            "models_trained": origin.models["trained"],
+            "models_reused": origin.models["reused"],
+            "models_failed": list(origin.failures),
+        }
     parts: dict[str, Any] = {
         "counts": dict(origin.attack),
         "plan": dict(origin.plan),
@@ -194,13 +180,7 @@ def origin_values(origin: Origin) -> dict[str, Any]:
         "shares_models_with": list(origin.siblings),
         "stopping": dict(origin.stopping),
     }
-    if origin.models:
-        values |= {
-            "models_trained": origin.models["trained"],
-            "models_reused": origin.models["reused"],
-            "models_failed": plain(list(origin.failures)),
-        }
-    return values | {name: plain(value) for name, value in parts.items() if value}
+    return values | {name: value for name, value in parts.items() if value}
 
 
 # --- the page -----------------------------------------------------------------------------------------
@@ -219,15 +199,8 @@ def page_values(result: Result) -> dict[str, Any]:
     over = over_delta_of(result)
     if over is not None:
         values["over_delta"] = values_over_delta(over)
-    if isinstance(result, CurveResult):
-        values |= _curve_checks(result)
-    elif isinstance(result, CountResult):
-        values |= _count_checks(result)
-    return result_values(result) | {name: plain(value) for name, value in values.items()}
-
-
-def _other_priors(result: CountResult | CurveResult) -> list[dict[str, Any]]:
-    return [
+    assert isinstance(result, CountResult | CurveResult)
+    values["other_priors"] = [
         {
             "factor": other.factor,
             "median": float(other.epsilon.quantile(0.5)),
@@ -236,39 +209,36 @@ def _other_priors(result: CountResult | CurveResult) -> list[dict[str, Any]]:
         }
         for other in result.other_priors
     ]
+    values |= _curve_checks(result) if isinstance(result, CurveResult) else _count_checks(result)
+    return result_values(result) | dict(plain(values))
 
 
 def _curve_checks(result: CurveResult) -> dict[str, Any]:
     check = result.predictive
+    arrays = {name: getattr(check, name) for name in ("observed", "low", "high", "p_value")}
     return {
         "misfits": dict(result.poorly_fitting_families),
-        "other_priors": _other_priors(result),
         "predictive_check": {
             "level": check.level,
             "replications": check.replications,
             "statistics": list(check.statistics),
             "overall_p_values": check.overall.tolist(),
             "bases": [
-                {
-                    "challenge_base": name,
-                    "observed": check.observed[row].tolist(),
-                    "low": check.low[row].tolist(),
-                    "high": check.high[row].tolist(),
-                    "p_value": check.p_value[row].tolist(),
-                }
-                for row, name in enumerate(check.names)
+                {"challenge_base": base}
+                | {name: array[row].tolist() for name, array in arrays.items()}
+                for row, base in enumerate(check.names)
             ],
         },
     }
 
 
 def _count_checks(result: CountResult) -> dict[str, Any]:
+    check = result.predictive
     values: dict[str, Any] = {
         "bases": base_rows(result),
-        "other_priors": _other_priors(result),
         "predictive_check": {
-            "level": result.predictive.level,
-            "replicates": result.predictive.replicates,
+            "level": check.level,
+            "replicates": check.replicates,
             "statistics": [
                 {
                     "name": item.name,
@@ -276,13 +246,11 @@ def _count_checks(result: CountResult) -> dict[str, Any]:
                     "interval": [item.low, item.high],
                     "p_value": item.p_value,
                 }
-                for item in result.predictive.statistics
+                for item in check.statistics
             ],
         },
     }
-    if result.models is not None:
-        values["model_comparison"] = comparison_data(result.models, level=result.level)
-    return values
+    return values | _models(result)
 
 
 def base_rows(result: CountResult) -> list[dict[str, Any]]:
@@ -326,14 +294,10 @@ def counts_csv(counts: AttackCounts) -> str:
     if measured is not None and measured.statistic is not None:
         name = inert(measured.statistic)[: _files.LONGEST_LABEL]
         measured = replace(measured, statistic=name)
-    names, groups = _inert(counts.names), _inert(counts.groups)
+    names, groups = (tuple(map(inert, each)) for each in (counts.names, counts.groups))
     return replace(counts, names=names, groups=groups, measured=measured).to_csv()
 
 
 def curves_csv(curves: ErrorCurves) -> str:
     """The error curves as CSV, with names escaped as in :func:`counts_csv`."""
-    return replace(curves, names=_inert(curves.names)).to_csv()
-
-
-def _inert(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(inert(name) for name in names)
+    return replace(curves, names=tuple(map(inert, curves.names))).to_csv()
