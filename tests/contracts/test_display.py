@@ -83,7 +83,7 @@ NO_RESULT = {
 
 WITHOUT_FIGURE = {
     *("AuditConfig", "Canaries", "Dataset", "Plan", "Population"),
-    *("AlternativePrior", "Batch", "ErrorCurves", "LargestClaim"),
+    *("AlternativePrior", "ErrorCurves", "LargestClaim"),
 }
 """Inputs of an audit and parts of other results: a table says all there is to see."""
 
