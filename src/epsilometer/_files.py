@@ -151,11 +151,13 @@ def pyarrow() -> Any:
     return sys.modules["pyarrow"]
 
 
-def read_parquet(path: Path) -> Any:
+def read_parquet(path: Path, *, most_rows: int | None = None) -> Any:
     """A Parquet file as an Arrow table, or an error that names it."""
     arrow = pyarrow()
     try:
         footer = arrow.parquet.read_metadata(path)
+        if most_rows is not None and footer.num_rows > most_rows:
+            raise InputError(f"{path}: expected at most {most_rows} rows, got more.")
         rows = sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
         if rows != footer.num_rows:
             raise InputError(
@@ -163,7 +165,12 @@ def read_parquet(path: Path) -> Any:
             )
         return arrow.parquet.read_table(path, page_checksum_verification=True)
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+        raise not_parquet(path, error) from None
+
+
+def not_parquet(path: Path, error: Exception) -> InputError:
+    """What is wrong with a Parquet file, on one line: Arrow's messages may have several."""
+    return InputError(f"{path}: cannot be read as Parquet ({' '.join(str(error).split())}).")
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -172,7 +179,7 @@ def parquet_columns(path: Path) -> list[str]:
     try:
         return list(arrow.parquet.read_schema(path).names)
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+        raise not_parquet(path, error) from None
 
 
 def label(value: object, column: str, place: str) -> str:

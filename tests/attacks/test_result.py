@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +18,7 @@ from scipy.stats import binom, shapiro
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import (
     ALARM,
+    CURVE_COLUMNS,
     LARGEST_SHAPIRO,
     SWEEP,
     AttackResult,
@@ -114,6 +117,19 @@ def test_sweep_is_counts_at_every_level() -> None:
         assert counts.false_negatives.tolist() == curves.false_negatives[row].tolist()
         assert counts.trials_h0.tolist() == curves.trials_h0.tolist() == [50, 20, 50, 50]
         assert counts.trials_h1.tolist() == curves.trials_h1.tolist() == [30, 30, 5, 30]
+
+
+def test_any_csv_reader_finds_the_rows() -> None:
+    found, levels = holed(), [0.1, 1 / 3, 0.7]
+    records = list(csv.DictReader(io.StringIO(found.sweep(levels).to_csv(), newline="")))
+    assert len(records) == len(levels) * len(found.names)
+    for index, record in enumerate(records):
+        level, base = divmod(index, len(found.names))
+        counts = found.counts(levels[level])
+        assert float(record["target_alpha"]) == levels[level]
+        assert record["challenge_base"] == found.names[base]
+        for column in CURVE_COLUMNS[2:]:
+            assert int(record[column]) == getattr(counts, column)[base]
 
 
 def test_sweep_is_monotone_in_the_target() -> None:

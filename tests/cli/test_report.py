@@ -403,17 +403,6 @@ def test_a_summary_that_is_not_json(
     assert "summary.json" in complaint(["report", str(folder)], capsys)
 
 
-@pytest.mark.slow
-def test_curves_of_other_bases(
-    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = copied(audited / "result", tmp_path / "mixed")
-    curves = folder / "curves.csv"
-    text = re.sub(r"(?m)^([\d.]+),2,", r"\1,other,", curves.read_text())
-    curves.write_text(text)
-    assert "is of other challenge bases" in complaint(["report", str(folder)], capsys)
-
-
 def test_pages_that_cannot_be_written(
     counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

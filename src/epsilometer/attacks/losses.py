@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilometer import _files
+from epsilometer import _columns, _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._columns import FLAG, NUMBER, TEXT
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
-from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, header_of
+from epsilometer.model.score_tables import BASE, CANARIES, HYPOTHESIS, MEMBER, header_of
 
 LARGEST_REPLICATE = 10**15
 """Exact in double precision, which other programs' files may use."""
@@ -144,18 +145,20 @@ class Losses(Plotted, view="data.LOSSES"):
     def read(source: str | PathLike[str]) -> Losses:
         """Read CSV, or Parquet if the name ends in .parquet."""
         path = Path(source)
-        if path.suffix.lower() == PARQUET:
-            return _of_columns(_parquet_columns(path), name=path.name)
-        return Losses.parse_csv(_files.load(path), name=path.name)
+        if path.suffix.lower() != PARQUET:
+            return Losses.parse_csv(_files.load(path), name=path.name)
+        kinds = _kinds(_files.parquet_columns(path))
+        return _of_columns(_columns.read(path, kinds), name=path.name)
 
     @staticmethod
     def parse_csv(text: str, *, name: str) -> Losses:
         """Read CSV text; ``name`` is the file name in error messages."""
-        return _of_columns(_csv_columns(text, name), name=name)
+        kinds = _kinds(header_of(text))
+        return _of_columns(_columns.parse_csv(text, kinds, name=name), name=name)
 
     def to_csv(self) -> str:
         """CSV text; each loss in the shortest form that is read back exactly."""
-        return _files.csv_text(_columns(self.one_run), self.rows())
+        return _files.csv_text(_header(self.one_run), self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV or Parquet, by the ending of the name; replaces an existing file.
@@ -164,7 +167,9 @@ class Losses(Plotted, view="data.LOSSES"):
         """
         path = Path(target)
         if _files.ending(path, ".csv", PARQUET, bare=".csv") == PARQUET:
-            _files.replace(path, lambda temporary: _write_parquet(self, temporary))
+            values = (self.challenge_base, self.hypothesis, self.replicate, self.loss)
+            columns = dict(zip(_header(self.one_run), values, strict=True))
+            _files.replace(path, lambda temporary: _columns.write_parquet(temporary, columns))
         else:
             _files.write_text(path, self.to_csv())
 
@@ -207,9 +212,17 @@ class Losses(Plotted, view="data.LOSSES"):
         return table
 
 
-def _columns(one_run: bool) -> tuple[str, ...]:
+def _header(one_run: bool) -> tuple[str, ...]:
     """The columns of a file."""
     return tuple(MEMBER if one_run and column == HYPOTHESIS else column for column in COLUMNS)
+
+
+def _kinds(header: Sequence[str]) -> dict[str, str | int]:
+    """The columns that a file must have: those of models, or of canaries with or without numbers."""
+    if set(header) == {"loss", MEMBER}:
+        return {"loss": NUMBER, MEMBER: FLAG}
+    kinds = (TEXT, FLAG, LARGEST_REPLICATE, NUMBER)
+    return dict(zip(_header(MEMBER in header), kinds, strict=True))
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:
@@ -234,72 +247,14 @@ def _numbers(values: ArrayLike) -> FloatArray:
 
 
 def _of_columns(columns: dict[str, Any], *, name: str) -> Losses:
+    rows, one_run = len(columns["loss"]), MEMBER in columns
     try:
-        return Losses(**columns)
+        return Losses(
+            challenge_base=columns.get(BASE, [CANARIES] * rows),
+            hypothesis=columns[MEMBER if one_run else HYPOTHESIS],
+            replicate=columns.get("replicate", np.arange(rows)),
+            loss=columns["loss"],
+            one_run=one_run,
+        )
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-
-
-def _csv_columns(text: str, name: str) -> dict[str, Any]:
-    columns: dict[str, Any] = {column: [] for column in COLUMNS}
-    columns["one_run"] = MEMBER in header_of(text)
-    truth = MEMBER if columns["one_run"] else HYPOTHESIS
-    for row, where in _files.records(text, _columns(columns["one_run"]), name=name):
-        columns[BASE].append(_files.label(row[BASE], BASE, where))
-        for column, header, most in (
-            (HYPOTHESIS, truth, 1),
-            ("replicate", "replicate", LARGEST_REPLICATE),
-        ):
-            number = _files.whole_number(row[header].strip(), header, where, most=most)
-            columns[column].append(number)
-        loss = _files.number(row["loss"])
-        if loss is None:
-            raise InputError(
-                f"{where}: expected a number in loss, got loss={_files.shown(row['loss'])}."
-            )
-        columns["loss"].append(loss)
-    return columns
-
-
-def _parquet_columns(path: Path) -> dict[str, Any]:
-    arrow = _files.pyarrow()
-    try:
-        return _arrow_columns(arrow, _files.read_parquet(path), path.name)
-    except (arrow.ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
-
-
-def _arrow_columns(arrow: Any, table: Any, name: str) -> dict[str, Any]:
-    one_run = MEMBER in table.column_names
-    _files.check_columns(list(table.column_names), _columns(one_run), where=name)
-    columns: dict[str, Any] = {"one_run": one_run}
-    for column, header in zip(COLUMNS, _columns(one_run), strict=True):
-        values = table.column(header)
-        if values.null_count:
-            raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
-        whole, floating = arrow.types.is_integer(values.type), arrow.types.is_floating(values.type)
-        if column == BASE:
-            columns[column] = [
-                _files.label(label, BASE, f"{name} row {row + 1}")
-                for row, label in enumerate(values.to_pylist())
-            ]
-        elif whole or (floating and column == "loss"):
-            columns[column] = values.to_numpy()
-        else:
-            numbers = "numbers" if column == "loss" else "whole numbers"
-            raise InputError(f"{name}: expected {numbers} in {column}, got {values.type} values.")
-    return columns
-
-
-def _write_parquet(losses: Losses, path: Path) -> None:
-    arrow = _files.pyarrow()
-    names = arrow.array(list(losses.names), arrow.string())
-    table = arrow.table(
-        {
-            BASE: arrow.DictionaryArray.from_arrays(losses.base.astype("int32"), names),
-            _columns(losses.one_run)[1]: arrow.array(losses.hypothesis, arrow.int8()),
-            "replicate": arrow.array(losses.replicate, arrow.int64()),
-            "loss": arrow.array(losses.loss, arrow.float64()),
-        }
-    )
-    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from epsilometer.attacks.repeats import repeats
 from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import LEAST_LOSS, Statistic
 from epsilometer.errors import InputError
-from epsilometer.model.count_tables import COLUMNS, check_base
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.measured import MeasuredBy
 
@@ -77,7 +76,7 @@ class BaseCheck:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ErrorCurves(Displayed, view="measured.ERROR_CURVES"):
-    """Error counts over target rates: arrays (rates, bases).  Files are untrusted and fully checked."""
+    """Error counts over target rates: arrays (rates, bases)."""
 
     names: tuple[str, ...]
     target_alpha: FloatArray
@@ -86,54 +85,8 @@ class ErrorCurves(Displayed, view="measured.ERROR_CURVES"):
     false_negatives: IntArray
     trials_h1: IntArray
 
-    @staticmethod
-    def read(source: str | PathLike[str]) -> ErrorCurves:
-        """Read a CSV file written by `write`."""
-        return ErrorCurves.parse_csv(_files.load(source), name=Path(source).name)
-
-    @staticmethod
-    def parse_csv(text: str, *, name: str) -> ErrorCurves:
-        """Read CSV text: increasing target rates, each with the same bases in the same order."""
-        rows = list(_files.records(text, CURVE_COLUMNS, name=name))
-        if not rows:
-            raise InputError(f"{name}: expected at least one row, got none.")
-        targets = [_rate(row["target_alpha"], place) for row, place in rows]
-        bases = next((i for i, target in enumerate(targets) if target != targets[0]), len(rows))
-        names = [row["challenge_base"] for row, _ in rows]
-        counts: list[list[int]] = []
-        for index, (row, place) in enumerate(rows):
-            base, before = index % bases, targets[index - 1]
-            rate_fits = targets[index] == before if base else index == 0 or targets[index] > before
-            if not rate_fits or names[index] != names[base]:
-                raise InputError(
-                    f"{place}: expected increasing target rates with the same bases for each of them."
-                )
-            most = _validate.LARGEST_COUNT
-            numbers = [_files.whole_number(row[n], n, place, most=most) for n in COLUMNS]
-            check_base(*numbers, where=f"{place}: ")
-            if numbers[1::2] != (counts[base] if index >= bases else numbers)[1::2]:
-                raise InputError(
-                    f"{place}: expected the same number of trials as at the first target rate."
-                )
-            counts.append(numbers)
-        if len(rows) % bases:
-            raise InputError(
-                f"{rows[-1][1]}: expected the same {bases} bases for each target rate, "
-                f"got {len(rows) % bases} for the last."
-            )
-        table = np.array(counts).reshape(-1, bases, len(COLUMNS))
-        positives, trials_h0, negatives, trials_h1 = np.moveaxis(table, 2, 0)
-        return ErrorCurves(
-            names=tuple(names[:bases]),
-            target_alpha=np.array(targets[::bases]),
-            false_positives=positives,
-            trials_h0=trials_h0[0],
-            false_negatives=negatives,
-            trials_h1=trials_h1[0],
-        )
-
     def to_csv(self) -> str:
-        """CSV text as read by `parse_csv`."""
+        """CSV text, one row per target rate and base."""
         counts = np.stack(np.broadcast_arrays(*(getattr(self, name) for name in COLUMNS)), axis=-1)
         rows = [
             (target, name, *row)
@@ -145,13 +98,6 @@ class ErrorCurves(Displayed, view="measured.ERROR_CURVES"):
     def write(self, path: Path) -> None:
         """Write a CSV file; replaces an existing file."""
         _files.write_text(path, self.to_csv())
-
-
-def _rate(text: str, place: str) -> float:
-    value = _files.number(text)
-    if value is None or not 0 < value < 1:
-        raise InputError(f"{place}: expected 0 < target_alpha < 1, got {_files.shown(text)}.")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -132,6 +132,6 @@ def judged(source: Source, question: Question, *, on_message: Any, origin: Any =
         question,
         scores=source.models,
         beside=None if recorded.kind == COUNT else recorded.count_reader,
-        origin=recorded.origin if origin is None else origin,
+        origin=replace(recorded.origin, curves=source.curves) if origin is None else origin,
         on_message=on_message,
     )

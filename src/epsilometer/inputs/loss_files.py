@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
-from epsilometer.inputs.pool_inputs import is_pool, pool_design_for
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.measurement.designs import Design
+
+POOL_COLUMNS = frozenset({"point", "model"})
+"""Columns that identify losses of a pool."""
+
+LONGEST_HEADER = 10_000
 
 
 def read_losses(
@@ -35,13 +38,21 @@ def read_losses(
             design = store.status().identity.get("design")
             return losses, design_of(design, sizes.models_h0, store.judging)
     refuse_variant(variant)
-    if is_pool(path):
-        if shadows is not None:
-            raise InputError("`shadows=` is for losses of many models; these are of a pool.")
-        pool = PoolLosses.read(path)
-        return pool, pool_design_for(pool)
-    losses = Losses.read(path)
+    losses = PoolLosses.read(path) if _is_pool(path) else Losses.read(path)
     return losses, design_for(losses, shadows)
+
+
+def _is_pool(path: Path) -> bool:
+    """Whether a file has losses of a pool."""
+    from epsilometer.model.score_tables import header_of
+
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return set(_files.parquet_columns(path)) >= POOL_COLUMNS
+    if kind != ".csv":
+        return kind == ".npz"
+    head = _files.read_bytes(path, LONGEST_HEADER).decode("utf-8-sig", "replace")
+    return set(header_of(head)) >= POOL_COLUMNS
 
 
 def failures_in(path: Path) -> int:
@@ -55,11 +66,21 @@ def failures_in(path: Path) -> int:
         return len(store.failures())
 
 
-def design_for(losses: Losses, shadows: int | None = None) -> Design:
-    """The design of losses in a file: cross-feeding, or separate shadow models for every challenge."""
+def design_for(losses: Losses | PoolLosses, shadows: int | None = None) -> Design:
+    """The design of losses in a file: cross-feeding, or separate shadow models for every challenge.
+
+    In a pool half of the models train the attack and select 100 points, and the rest judge.
+    """
+    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.measurement.designs import CrossFed, ShadowModels
     from epsilometer.measurement.one_run import OneRun
+    from epsilometer.measurement.pool import LEAST_PILOT, Pool
 
+    if isinstance(losses, PoolLosses):
+        if shadows is not None:
+            raise InputError("`shadows=` is for losses of many models; these are of a pool.")
+        enough = losses.models >= 2 * LEAST_PILOT
+        return Pool(models=losses.models, references=losses.references, pilot=enough)
     most = int(losses.replicate.max()) + 1
     if losses.one_run:
         return OneRun(canaries=max(most, 2))
@@ -89,31 +110,3 @@ def refuse_variant(variant: str | None) -> None:
     """Refuse a variant of anything but a store."""
     if variant is not None:
         raise InputError("`variant=` is for stores; a file of losses has one variant.")
-
-
-def canary_losses(text: str, *, name: str) -> Any:
-    """Losses of canaries of one run from CSV text with the columns loss and member."""
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.model.score_tables import CANARIES, LABELS
-
-    losses, members = [], []
-    for row, place in _files.records(text, ("loss", "member"), name=name):
-        loss, member = _files.number(row["loss"]), LABELS.get(row["member"].strip().lower())
-        if loss is None or np.isnan(loss):
-            raise InputError(
-                f"{place}: expected loss to be a number, got {_files.shown(row['loss'])}."
-            )
-        if member is None:
-            given = _files.shown(row["member"])
-            raise InputError(f"{place}: expected member to be 0 or 1, got {given}.")
-        losses.append(loss)
-        members.append(member)
-    if not losses:
-        raise InputError(f"{name}: expected at least one row, got none.")
-    return Losses(
-        challenge_base=[CANARIES] * len(losses),
-        hypothesis=members,
-        replicate=np.arange(len(losses)),
-        loss=losses,
-        one_run=True,
-    )

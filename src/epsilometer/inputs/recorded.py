@@ -17,10 +17,8 @@ from epsilometer import _files
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.result import ErrorCurves
     from epsilometer.judgement.claims import NoPromise
     from epsilometer.judgement.result import Origin
-    from epsilometer.model.counts import AttackCounts
 
 POSTERIOR, COUNT_POSTERIOR = "posterior.nc", "count.nc"
 OLD_COUNT_POSTERIOR = "published.nc"
@@ -142,7 +140,7 @@ class Recorded:
     def count_reader(self) -> Callable[[], Any] | None:
         """Reads the posterior of the count model that `audit` wrote too; None without one."""
         for name in (COUNT_POSTERIOR, OLD_COUNT_POSTERIOR):
-            if self.path.is_dir() and (self.path / name).exists():
+            if (self.path / name).exists():
                 return partial(_load, self.path / name)
         return None
 
@@ -164,11 +162,9 @@ class Recorded:
         """The origin of scores and counts, from the summary."""
         from epsilometer.judgement.result import Origin
 
-        counted = self.of_kind(COUNT)
-        curves = None if counted is None else self._curves(counted.data)
-        known = self.known
+        counted, known = self.of_kind(COUNT), self.known
         if not known:
-            return Origin(curves=curves)
+            return Origin()
         attack, failures = known.get("counts", {}), known["models_failed"]
         if counted is not None and "target_alpha" in attack:
             said = {"warnings": attack.get("warnings", [])}
@@ -181,26 +177,9 @@ class Recorded:
             models=models | {"failed": len(failures)},
             failures=tuple(failures),
             warnings=tuple(attack.get("warnings", ())),
-            curves=curves,
             variant=known.get("variant"),
             stopping=known.get("stopping", {}),
         )
-
-    def _curves(self, counts: AttackCounts) -> ErrorCurves | None:
-        path = self.path / CURVES
-        if not path.exists():
-            return None
-        from epsilometer.attacks.result import ErrorCurves
-
-        curves = ErrorCurves.read(path)
-        same = (
-            curves.names == counts.names
-            and curves.trials_h0.tolist() == counts.trials_h0.tolist()
-            and curves.trials_h1.tolist() == counts.trials_h1.tolist()
-        )
-        if not same:
-            raise InputError(f"{path}: is of other challenge bases than {POSTERIOR}.")
-        return curves
 
 
 def is_result(path: Path) -> bool:

@@ -13,6 +13,7 @@ from epsilometer.inputs.recorded import COUNT, CURVE, Recorded
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
+    from epsilometer.attacks.result import AttackResult, ErrorCurves
     from epsilometer.attacks.statistics import Statistic
     from epsilometer.judgement.result import Result
     from epsilometer.measurement.designs import Design
@@ -132,8 +133,6 @@ class Source:
 
     def _counts(self) -> AttackCounts:
         """Counts as given, or those of the attack at one target rate."""
-        from epsilometer.attacks.rules import ATTACKS
-
         if self.counts is not None:
             return self.counts
         if self.losses is None and self.recorded is not None:
@@ -148,6 +147,20 @@ class Source:
                 f"{self.label}: the count model needs counts or losses, got scores; `model=curve` reads "
                 "scores."
             )
-        how = self.attacked
-        attacked = self.design.attack(self.losses, ATTACKS[how.method], statistic=how.statistic)
-        return attacked.counts(how.target_alpha).with_flaws(self.flaws)
+        return self._attack().counts(self.attacked.target_alpha).with_flaws(self.flaws)
+
+    def _attack(self) -> AttackResult:
+        from epsilometer.attacks.rules import ATTACKS
+
+        how, design = self.attacked, self.design
+        assert how is not None
+        assert design is not None
+        return design.attack(self.losses, ATTACKS[how.method], statistic=how.statistic)
+
+    @property
+    def curves(self) -> ErrorCurves | None:
+        """Error counts at all target rates, of the losses in a result's folder, if it has any."""
+        # A custom statistic is not run.
+        with suppress(InputError):
+            return None if self.reread is None else self.reread()._attack().sweep()
+        return None

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from epsilometer import _files
 from epsilometer.errors import InputError
 from epsilometer.inputs.loss_files import (
-    canary_losses,
+    POOL_COLUMNS,
     choose_variant,
     design_for,
     failures_in,
     read_losses,
     refuse_variant,
 )
-from epsilometer.inputs.pool_inputs import POOL_COLUMNS, pool_design_for
 from epsilometer.inputs.recorded import (
     COUNT,
     LOSSES,
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
 from epsilometer.model.scores import Scores
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
-
-CANARY_LOSSES = {"loss", "member"}
-"""Columns of losses of canaries."""
 
 COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
 """Columns that identify a table of counts."""
@@ -87,10 +83,6 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     if path.is_file():
         _refuse_other(path)
     columns = _files.parquet_columns(path) if kind == ".parquet" else []
-    if set(columns) == CANARY_LOSSES:
-        rows = _files.read_parquet(path).to_pydict()
-        text = _files.csv_text(columns, zip(*(rows[name] for name in columns), strict=True))
-        return read_text(text, path.name, options)
     if "loss" in columns or kind == ".npz" or is_store(path):
         return _read_losses(path, path.name, options)
     if columns:
@@ -134,11 +126,8 @@ def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Sour
         _files.check_separator(text, name=name)
     if "loss" in columns:
         refuse_variant(options.variant)
-        parse: Any = Losses.parse_csv
-        if set(columns) >= POOL_COLUMNS:
-            parse = PoolLosses.parse_csv
-        elif set(columns) == CANARY_LOSSES:
-            parse = canary_losses
+        pool = set(columns) >= POOL_COLUMNS
+        parse: Any = PoolLosses.parse_csv if pool else Losses.parse_csv
         return of_losses(parse(text, name=name), name, options)
     if "score" in columns:
         return of_scores(Scores.parse_csv(text, name=name), name, options)
@@ -200,17 +189,46 @@ def of_losses(
     options: LossOptions = NO_OPTIONS,
     design: Design | None = None,
     *,
+    known: dict[str, Any] | None = None,
     skip: bool = False,
     flaws: tuple[str, ...] = (),
 ) -> Source:
-    """Losses and the scores of the default attack; ``skip`` as in `scores_of`."""
-    from epsilometer.attacks.pool_losses import PoolLosses
+    """Losses and their scores; ``known`` is the attack that a summary describes.
 
+    ``skip`` is for losses that may still grow, or of an audit: bases without models of one kind, and
+    losses that are not numbers, are left out.  The points of a pool are scored by its design's attack.
+    """
+    from epsilometer.attacks.pool_losses import PoolLosses
+    from epsilometer.attacks.statistics import Loss
+
+    design = design or design_for(losses)
+    attacked: AttackedBy | None = None
+    how: dict[str, Any] = {}
     if isinstance(losses, PoolLosses):
-        made = _of_pool(losses, label, options, design or pool_design_for(losses))
+        _refuse_in_pool(options, label)
     else:
-        made = _made(losses, label, options, design or design_for(losses), skip=skip)
-    return _flawed(made, flaws)
+        # Of one run only the order of losses matters.
+        default = Loss().name if losses.one_run else options.default_statistic or DEFAULT_STATISTIC
+        attacked = _attacked(options, {"statistic": default} | (known or {}), label)
+        # An audit leaves out losses that are not numbers; in a file of losses they are errors.
+        how = {"statistic": attacked.statistic, "skip": skip or known is not None}
+    try:
+        scores = _checked(design.scores(losses, **how), label).with_flaws(flaws)
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
+    return Source(
+        label=label, scores=scores, losses=losses, design=design, attacked=attacked, flaws=flaws
+    )
+
+
+def _refuse_in_pool(options: LossOptions, label: str) -> None:
+    for name in ("statistic", "target_alpha"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"`{name}=` is for many models; {label} is a pool: choose its attack with `epsilometer "
+                "attack --method`, in Python with em.Pool(attack=...)."
+            )
 
 
 def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> Source:
@@ -225,67 +243,14 @@ def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> 
     return of_losses(losses, "losses", how, design, skip=True, flaws=flaws)
 
 
-def _flawed(source: Source, flaws: tuple[str, ...]) -> Source:
-    scores = None if source.scores is None else source.scores.with_flaws(flaws)
-    return replace(source, scores=scores, flaws=flaws)
-
-
 def _read_losses(
     path: Path, label: str, options: LossOptions, known: dict[str, Any] | None = None
 ) -> Source:
     from epsilometer.measurement.store_file import is_store
 
     losses, design = read_losses(path, options.variant)
-    if not design.models(1):  # of a pool
-        made = _of_pool(losses, label, options, design)
-    else:
-        made = _made(losses, label, options, design, known, skip=is_store(path))
-    return _flawed(made, failure_flaws(failures_in(path)))
-
-
-def _made(
-    losses: Losses,
-    label: str,
-    options: LossOptions,
-    design: Design,
-    known: dict[str, Any] | None = None,
-    *,
-    skip: bool = False,
-) -> Source:
-    """Losses and their scores; ``known`` is the attack that a summary describes.
-
-    ``skip`` is for losses that may still grow, or of an audit: bases without models of one kind, and
-    losses that are not numbers, are left out.
-    """
-    from epsilometer.attacks.statistics import Loss
-
-    # Of one run only the order of losses matters.
-    default = Loss().name if losses.one_run else options.default_statistic or DEFAULT_STATISTIC
-    attacked = _attacked(options, {"statistic": default} | (known or {}), label)
-    try:
-        # An audit leaves out losses that are not numbers; in a file of losses they are errors.
-        skip = skip or known is not None
-        scores = _checked(design.scores(losses, attacked.statistic, skip=skip), label)
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
-    return Source(label=label, scores=scores, losses=losses, design=design, attacked=attacked)
-
-
-def _of_pool(losses: PoolLosses, label: str, options: LossOptions, design: Design) -> Source:
-    """Losses of a pool, and the scores of its points by the attack of the design."""
-    for name in ("statistic", "target_alpha"):
-        if getattr(options, name) is not None:
-            raise InputError(
-                f"`{name}=` is for many models; {label} is a pool: choose its attack with `epsilometer "
-                "attack --method`, in Python with em.Pool(attack=...)."
-            )
-    try:
-        scores = _checked(design.scores(losses), label)
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
-    return Source(label=label, scores=scores, losses=losses, design=design)
+    flaws = failure_flaws(failures_in(path))
+    return of_losses(losses, label, options, design, known=known, skip=is_store(path), flaws=flaws)
 
 
 def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> AttackedBy:
