@@ -1,6 +1,6 @@
 """Put the tables that were made into this folder's README, in place of the old ones.
 
-epsilometer reproduce table1 --output reproduced
+python -m reproduction table1 --output reproduced
 python reproduction/update_readme.py reproduced
 """
 
@@ -23,7 +23,7 @@ def updated(text: str, table: str) -> str:
 def main() -> None:
     """Update the README from the folder that was named."""
     if len(sys.argv) != 2:
-        sys.exit("usage: update_readme.py FOLDER, where `epsilometer reproduce` put its tables")
+        sys.exit("usage: update_readme.py FOLDER, where `python -m reproduction` put its tables")
     text = README.read_text(encoding="utf-8")
     for path in sorted(Path(sys.argv[1]).glob("table1*.md")):
         try:

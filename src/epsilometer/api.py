@@ -17,7 +17,6 @@ from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import says_once, tell
 from epsilometer.auditing import answering, auditing
 from epsilometer.auditing.execution import NO_STORE, Execution, chosen_store
-from epsilometer.auditing.from_python import Wanted
 from epsilometer.auditing.running import run_audit, speak_to
 from epsilometer.auditing.stopping import goal_of
 from epsilometer.comparison import estimators
@@ -129,7 +128,7 @@ def audit(
         in ``variants``.
     """
     deltas = () if delta is None else tuple(np.atleast_1d(delta).tolist())
-    wanted = Wanted(
+    wanted = auditing.Wanted(
         deltas=deltas,
         claim=claim,
         design=design,

@@ -47,18 +47,12 @@ def test_without_options_the_configuration_decides(
 def test_every_option_on_the_model_is_heard(
     config: Path, counts: em.AttackCounts, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--delta", "0.05", "--strength", "0.5", "--epsilon-prior-scale", "2"]
-    found = audited(config, capsys, *options, "--level", "0.8", "--claim", "2.5")
-    model = em.CountModel(
-        delta=0.05, epsilon=em.priors.HalfNormal(scale=2.0), strength=em.priors.Fixed(value=0.5)
-    )
-    expected = em.estimate(counts, model)
+    found = audited(config, capsys, "--delta", "0.05", "--level", "0.8", "--claim", "2.5")
+    expected = em.estimate(counts, em.CountModel(delta=0.05))
     assert found["epsilon"]["median"] == expected.median("epsilon")
     assert found["epsilon"]["interval"] == list(expected.credible_interval("epsilon", 0.8))
     assert (found["claim"]["epsilon"], found["claim"]["source"]) == (2.5, "option")
     assert found["claim"]["probability_above"] == expected.probability_above("epsilon", 2.5)
-    correlated = audited(config, capsys, "--likelihood", "correlated")
-    assert correlated["assumptions"]["likelihood"]["name"] == "CorrelatedCells"
 
 
 def test_the_algorithms_promise_is_that_at_the_delta_of_the_option(
@@ -121,24 +115,13 @@ def test_other_assumptions_on_request(config: Path, capsys: pytest.CaptureFixtur
     assert "Alternative models:" in capsys.readouterr().out
 
 
-def test_chains_instead_of_quadrature(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--engine", "mcmc", "--num-iterations", "300", "--num-chains", "2", "--seed", "3"]
-    found = audited(config, capsys, *options, "--allow-unconverged")
-    assert (found["engine"], found["seed"]) == ("mcmc", 3)
-    assert set(found["diagnostics"]["parameters"]) == {"epsilon", "strength"}
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         (["--delta", "2"], "0 <= delta < 1"),
-        (["--seed", "1"], "--seed is for --engine mcmc"),
-        (["--engine", "mcmc", "--delta", "0.1,0.2"], "--engine mcmc needs one delta, got 2"),
         (["--claim-curve", "claims.csv"], "--claim-curve needs several deltas, got 0"),
         (["--claim", "-1"], "claim >= 0"),
         (["--level", "1"], "0 < level < 1"),
-        (["--strength", "2"], "[estimate] strength: expected"),
-        (["--likelihood", "poisson"], "[estimate] likelihood: expected"),
     ],
 )
 def test_options_that_make_no_sense_are_known_before_training(

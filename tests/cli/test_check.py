@@ -108,7 +108,7 @@ def test_code_that_fails_is_shown_and_mended(
 
 def test_status_shows_equal_errors_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = audit(tmp_path, "fails_c", "rng.normal() if rng.random() < 0.7 else 1 / 0")
-    found, _ = asked("audit", config, "--allow-unconverged", "--retries", "0", capsys=capsys)
+    found, _ = asked("audit", config, "--allow-unconverged", capsys=capsys)
     failed = len(found["models_failed"])
     assert failed > 5
     assert "traceback" not in found["models_failed"][0]

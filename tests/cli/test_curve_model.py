@@ -306,9 +306,6 @@ def test_an_audit_answers_with_the_whole_curve(
     assert report["count_model"]["epsilon"] == found["count_model"]["epsilon"]
     assert run(["report", str(folder), "--details"]) == 0
     assert "For comparison, the count model" in capsys.readouterr().out
-    # Options of the count model choose it.
-    assert "families" not in asked(capsys, "audit", config, "--likelihood", "binomial")
-    assert "families" not in asked(capsys, "audit", config, "--model", "count")
 
 
 @pytest.mark.parametrize(

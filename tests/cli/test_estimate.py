@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 import epsilometer as em
+from epsilometer.cli import options
 from epsilometer.cli.main import run
 
 HEADER = "false_positives,trials_h0,false_negatives,trials_h1\n"
 GOOD = HEADER + "10,100,20,80\n30,100,30,80\n"
 PROGRAM = "from epsilometer.cli.main import run; raise SystemExit(run())"
-SHORT_CHAIN = ["--engine", "mcmc", "--num-iterations", "200", "--num-chains", "2"]
+CHAINS = ["--engine", "mcmc"]
+CHAINS_OF = options.chains_of  # before tests/cli/conftest.py replaces it
 
 
 @pytest.fixture
@@ -124,7 +126,7 @@ def test_output_folder(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_unconverged_chains_have_their_own_exit_code(
     good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["estimate", str(good), "--delta", "0.01", *SHORT_CHAIN, "--json"]
+    arguments = ["estimate", str(good), "--delta", "0.01", *CHAINS, "--json"]
     assert run(arguments) == 4
     out, err = capsys.readouterr()
     summary = json.loads(out)
@@ -139,20 +141,12 @@ def test_unconverged_chains_have_their_own_exit_code(
     assert again["epsilon"] == summary["epsilon"]
     assert (folder / "traces.png").exists()
     assert (folder / "autocorrelations.png").exists()
-    assert run([*arguments, "--seed", "5"]) == 4
-    assert json.loads(capsys.readouterr().out)["epsilon"] != summary["epsilon"]
 
 
-def test_published_preset_counts_all_iterations(
-    good: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["--preset", "published", "--num-iterations", "500", "--num-auxiliary", "20"]
-    run(["estimate", str(good), "--delta", "0.01", "--engine", "mcmc", *arguments, "--json"])
-    settings = json.loads(capsys.readouterr().out)["settings"]
-    assert settings["num_iterations"] + settings["num_warmup"] == 500
-    assert settings["num_warmup"] == 50
-    assert settings["num_chains"] == 1
-    assert settings["num_auxiliary"] == 20
+def test_the_samplers_of_the_shell() -> None:
+    sampler = em.engines.McmcSettings
+    assert CHAINS_OF("mcmc") == sampler()
+    assert CHAINS_OF("published") == sampler.published()
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,17 +277,6 @@ def test_bad_json(
         (["--delta", "0", "--epsilon-prior-scale", "nan"], "epsilon_prior_scale=nan"),
         (["--delta", "0", "--likelihood", "poisson"], "likelihood='poisson'"),
         (["--delta", "0", "--engine", "magic"], "engine='magic'"),
-        (["--delta", "0", "--preset", "published"], "--preset is for --engine mcmc"),
-        (["--delta", "0", "--engine", "mcmc", "--preset", "mine"], "preset='mine'"),
-        (["--delta", "0", "--seed", "1"], "--seed is for --engine mcmc"),
-        (["--delta", "0", "--num-chains", "1"], "--num-chains is for --engine mcmc"),
-        (["--delta", "0", "--num-iterations", "9"], "--num-iterations is for"),
-        (["--delta", "0", "--num-auxiliary", "9"], "--num-auxiliary is for"),
-        (["--delta", "0", "--engine", "mcmc", "--num-chains", "0"], "num_chains=0"),
-        (["--delta", "0", "--engine", "mcmc", "--num-iterations", "-5"], "num_iterations=-5"),
-        (["--delta", "0", "--engine", "mcmc", "--num-auxiliary", "0"], "num_auxiliary=0"),
-        (["--delta", "0", "--engine", "mcmc", "--seed", "-1"], "seed=-1"),
-        (["--delta", "0", "--engine", "mcmc", "--seed", "1.5"], "--seed"),
         (["--delta", "0", "--colour", "red"], "--colour"),
         (["--delta", "0", "second.csv"], "second.csv"),
     ],

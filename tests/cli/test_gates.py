@@ -85,7 +85,7 @@ def test_summaries_of_a_job_are_added_up(folder: Path) -> None:
 
 def test_an_inaccurate_result_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", "counts.csv", "--delta", "0.01", "--engine", "mcmc"]
-    arguments += ["--num-iterations", "20", "--num-chains", "2", "--junit", "j.xml"]
+    arguments += ["--junit", "j.xml"]
     assert run([*arguments, "--annotate", "github"]) == 4
     err = capsys.readouterr().err
     assert "::error file=counts.csv,title=Epsilometer%3A NOT CONVERGED::" in err

@@ -406,9 +406,6 @@ def test_compare_wants_a_delta_of_what_has_none(
     losses: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "expected --delta" in refused(capsys, "compare", losses)
-    assert "--likelihood is for counts" in refused(
-        capsys, "compare", losses, "--delta", 0.01, "--likelihood", "binomial"
-    )
     assert "--statistic" in refused(
         capsys, "compare", losses, "--delta", 0.01, "--statistic", "best"
     )

@@ -228,7 +228,6 @@ def test_a_changed_plan_and_another_store(config: Path, capsys: pytest.CaptureFi
         (("attack", "{store}"), "no shadow models to attack with"),
         (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven are for many models"),
         (("audit", "{config}", "--until-width", "9"), "--until-proven are for many models"),
-        (("audit", "{config}", "--likelihood", "binomial"), "[estimate] likelihood is for many models"),
     ],
 )  # fmt: skip
 def test_what_canaries_are_not_for(

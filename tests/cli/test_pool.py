@@ -282,9 +282,9 @@ def test_a_method_of_pools_for_many_models(
     )
     edited(config, 'method = "lira"', "")
     edited(config, "seed = 1", "seed = 1\nfirst_stage = 8")
-    assert 'first_stage is for design pool and for challenge = "pilot"' in refused(
-        capsys, "audit", config
-    )
+    assert "first_stage is for design pool" in refused(capsys, "audit", config)
+    edited(config, "first_stage = 8", 'challenge = "pilot"')
+    assert 'challenge = "pilot" is for design pool' in refused(capsys, "audit", config)
 
 
 QUERIES = """

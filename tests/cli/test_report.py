@@ -183,7 +183,7 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", JUDGED, "--fail-on", "fail"]
-    arguments += ["--engine", "mcmc", "--num-iterations", "200", "--num-chains", "2", "--json"]
+    arguments += ["--engine", "mcmc", "--json"]
     page = tmp_path / "page.html"
     assert run([*arguments, "--report", str(page)]) == 4
     out, err = capsys.readouterr()

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reproduction.__main__ import NAMES, main
 
 import epsilometer as em
-from epsilometer.cli import reproduce
-from epsilometer.cli.main import run
 from epsilometer.datasets.named import load_population
 from tests.golden import reference
 
@@ -27,7 +26,7 @@ SCRIPTS = sorted((ROOT / "reproduction").rglob("*.py"))
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The figures of made-up counts, by the exact engine."""
     output = tmp_path_factory.mktemp("made")
-    assert run(["reproduce", "figure2", "figure3", "--output", str(output)]) == 0
+    assert main(["figure2", "figure3", "--output", str(output)]) == 0
     return output
 
 
@@ -35,8 +34,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything but the figures of chains, by the exact engine."""
     output = tmp_path_factory.mktemp("whole")
-    names = [name for name in reproduce.NAMES if name not in ("figure6", "traces")]
-    assert run(["reproduce", *names, "--output", str(output)]) == 0
+    names = [name for name in NAMES if name not in ("figure6", "traces")]
+    assert main([*names, "--output", str(output)]) == 0
     return output
 
 
@@ -156,7 +155,7 @@ def test_noise_lowers_the_epsilon_of_the_curve_model_within_a_family(whole: Path
 @pytest.mark.parametrize("name", ["A1", "A2"])
 def test_the_prior_decides_between_families_where_attacks_separate_all_models(name: str) -> None:
     """What the README says: the default prior prefers Laplace curves, one of scale 30 Gaussian ones."""
-    audits = import_module(f"{reproduce.package().__name__}.audits")
+    audits = import_module("reproduction.audits")
     scores = audits.load_audits()[name].scored(em.attacks.Logit())
     ahead = []
     for prior in (em.priors.HalfNormal(), em.priors.HalfNormal(scale=30.0)):
@@ -190,7 +189,7 @@ def test_the_written_comparison_has_the_table_that_is_made(whole: Path) -> None:
 
 
 def test_tables_of_the_readme_are_replaced_by_their_headers() -> None:
-    update = import_module(f"{reproduce.package().__name__}.update_readme").updated
+    update = import_module("reproduction.update_readme").updated
     text = "before\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\nafter\n"
     assert update(text, "| a | b |\n| - | - |\n| 3 | 4 |\n| 5 | 6 |\n") == text.replace(
         "| 1 | 2 |", "| 3 | 4 |\n| 5 | 6 |"
@@ -212,7 +211,7 @@ def test_the_written_agreement_is_what_was_measured() -> None:
 def test_the_losses_are_those_of_the_plan() -> None:
     """Complete, and under the hash of the audit files beside them."""
     folder = ROOT / "reproduction" / "experiment"
-    audits = import_module(f"{reproduce.package().__name__}.audits")
+    audits = import_module("reproduction.audits")
     plans = json.loads((folder / "losses" / "plan.json").read_text(encoding="utf-8"))
     for name, audit in audits.load_audits().items():
         h0, h1 = audit.losses.by_hypothesis()
@@ -235,20 +234,20 @@ def test_the_losses_are_those_of_the_plan() -> None:
 
 @pytest.mark.slow
 def test_chains_make_their_figures(tmp_path: Path) -> None:
-    workshop = import_module(f"{reproduce.package().__name__}.workshop")
+    workshop = import_module("reproduction.workshop")
     shop = workshop.Workshop(
         tmp_path,
         sampler=em.engines.McmcSettings(num_iterations=1200, num_warmup=300, num_chains=2, seed=1),
         say=lambda _: None,
     )
     for name in ("figure6", "traces"):
-        import_module(f"{reproduce.PACKAGE}.{name}.make").make(shop)
+        import_module(f"reproduction.{name}.make").make(shop)
         assert (tmp_path / f"{name}.png").stat().st_size > 20_000
 
 
 def test_autocorrelations_of_a_chain_that_is_known() -> None:
     """An autoregressive chain forgets by a constant factor each step."""
-    drawing = import_module(f"{reproduce.package().__name__}.drawing")
+    drawing = import_module("reproduction.drawing")
     rng = np.random.default_rng(1)
     chain, factor = np.zeros(200_000), 0.8
     for step, noise in enumerate(rng.standard_normal(len(chain) - 1)):
@@ -259,14 +258,14 @@ def test_autocorrelations_of_a_chain_that_is_known() -> None:
 
 
 def test_names_and_engines_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["reproduce", "figure7", "--output", str(tmp_path)]) == 2
-    assert "figure2" in capsys.readouterr().err
-    assert run(["reproduce", "figure2", "--engine", "guess", "--output", str(tmp_path)]) == 2
-    assert "published" in capsys.readouterr().err
+    for wrong, known in ((["figure7"], "figure2"), (["figure2", "--engine", "guess"], "published")):
+        with pytest.raises(SystemExit, match="2"):
+            main([*wrong, "--output", str(tmp_path)])
+        assert known in capsys.readouterr().err
 
 
 def test_published_images_become_the_population(tmp_path: Path) -> None:
-    mnist: Any = import_module(f"{reproduce.package().__name__}.mnist")
+    mnist: Any = import_module("reproduction.mnist")
     files = {"train-images-idx3-ubyte": bytes(16) + bytes(range(7)) * 224}
     files["train-labels-idx1-ubyte"] = bytes(8) + bytes([3, 9])
     with pytest.MonkeyPatch.context() as patched:

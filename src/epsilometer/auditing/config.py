@@ -19,9 +19,15 @@ from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.auditing import claims
 from epsilometer.auditing.claims import Claim
-from epsilometer.auditing.designs import TrainPilot, design_of, kind_of, plan_of
+from epsilometer.auditing.designs import design_of, plan_of
 from epsilometer.auditing.execution import Execution
-from epsilometer.auditing.tables import AlgorithmTable, AuditFile, EstimateTable, worded
+from epsilometer.auditing.tables import (
+    AlgorithmTable,
+    AttackTable,
+    AuditFile,
+    EstimateTable,
+    worded,
+)
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
 from epsilometer.inputs.recorded import CURVE
@@ -114,6 +120,74 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
         """The same with a claim that somebody states; see `claims.stated_claim`."""
         return replace(self, claim=claims.claim_of(claim, self.deltas, source), doubts=())
 
+    def with_own_claim(self) -> AuditConfig:
+        """The same with what the algorithm promises without any training."""
+        claim, doubts = claims.of_algorithm(self.plan, self.deltas)
+        return replace(self, claim=claim, doubts=doubts)
+
+    def with_model(self, model: Any, deltas: tuple[float, ...]) -> AuditConfig:
+        """The same with a model that somebody made, and its delta; other values change nothing."""
+        if isinstance(model, CurveModel):
+            return replace(self, curve=model, deltas=deltas or (model.delta,))
+        if isinstance(model, CountModel):
+            return replace(self, model=model, curve=None, deltas=deltas or (model.delta,))
+        return self
+
+
+def assembled(
+    plan: Plan,
+    *,
+    estimate: EstimateTable,
+    statistic: Statistic,
+    attack: AttackTable | None = None,
+    store: Any = None,
+    execution: Execution | None = None,
+) -> AuditConfig:
+    """The audit of a plan, however it was described: here files and Python calls meet."""
+    design, attack = plan.design, attack or AttackTable()
+    if estimate.model != CURVE and not counted(design):
+        raise InputError("expected the curve model for canaries and pools, got the count model.")
+    strength: Any = estimate.strength  # a number or None, as its validator says
+    priors = {"strength": strength, "epsilon_prior_scale": estimate.epsilon_prior_scale}
+    count = None
+    if counted(design):
+        separate = isinstance(design, ShadowModels)
+        likelihood = estimate.likelihood or (INDEPENDENT if separate else CORRELATED)
+        count = model_of(estimate.delta, likelihood=likelihood, **priors)
+    return AuditConfig(
+        plan=plan,
+        store=store,
+        attack=ATTACKS.get(attack.method or "", LikelihoodRatio()),
+        statistic=statistic,
+        target_alpha=attack.target_alpha,
+        model=count,
+        curve=_curve_model(estimate, plan, priors) if estimate.model == CURVE else None,
+        deltas=(estimate.delta,),
+        level=estimate.level,
+        claim=None,
+        execution=execution or Execution(),
+    )
+
+
+def counted(design: Design) -> bool:
+    """Whether the count model knows a design: neither canaries, nor points that share models."""
+    return not design.canaries and bool(design.models(1))
+
+
+def _curve_model(table: EstimateTable, plan: Plan, priors: dict[str, Any]) -> CurveModel:
+    model = curve_model_of(table.delta, family=table.family, mixing=table.mixing, **priors)
+    design, chosen = plan.design, {"family", "mixing"} & table.model_fields_set
+    if chosen or not isinstance(design, OneRun) or not design.in_gradients:
+        return model
+    # The algorithm defines the kind of gradient canaries.
+    algorithm: Any = plan.algorithm
+    known: CurveModel = algorithm.canary_model(table.delta)
+    return replace(
+        known,
+        epsilon=known.epsilon if table.epsilon_prior_scale is None else model.epsilon,
+        strength=model.strength if "strength" in table.model_fields_set else known.strength,
+    )
+
 
 def read_audit(
     path: str | PathLike[str],
@@ -121,7 +195,6 @@ def read_audit(
     folder: Path | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     store: Any = None,
-    train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
     """Read and validate a configuration; errors name their place.
 
@@ -136,9 +209,6 @@ def read_audit(
         ``delta`` may be several.
     store
         Replaces the store that the file names; relative to ``folder``.
-    train_pilot
-        Is called where a pilot shall choose the challenge points and is not trained yet: it measures
-        ``pilot.plan`` into ``pilot.store``.  Without it such a configuration is refused.
     """
     path = Path(path)
     name = path.name
@@ -162,30 +232,21 @@ def read_audit(
     except ValidationError as error:
         wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {wrong}{'' if wrong.endswith('?') else '.'}") from None
+    home = folder or path.absolute().parent
+    if store is None or isinstance(store, str | PathLike):
+        store = home / (file.audit.store if store is None else store)
     try:
-        home = folder or path.absolute().parent
-        kept = home / (file.audit.store if store is None or not _is_path(store) else store)
-        config = _loaded(file, home, kept, train_pilot)
+        config = _loaded(file, home)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    claimed = given.get("estimate", {}).get("claim") is not None
-    stated = file.estimate.claim
-    config = replace(
-        config,
-        deltas=deltas or config.deltas,
-        store=kept if store is None or _is_path(store) else store,
-    )
-    if stated is not None:
-        return config.claiming(stated, "option" if claimed else "configuration")
+    config = replace(config, deltas=deltas or config.deltas, store=store)
+    if file.estimate.claim is not None:
+        claimed = given.get("estimate", {}).get("claim") is not None
+        return config.claiming(file.estimate.claim, "option" if claimed else "configuration")
     try:
-        claim, doubts = claims.of_algorithm(config.plan, config.deltas)
+        return config.with_own_claim()
     except InputError as error:
         raise InputError(f"{name}: [algorithm] {error}") from None
-    return replace(config, claim=claim, doubts=doubts)
-
-
-def _is_path(store: object) -> bool:
-    return isinstance(store, str | PathLike)
 
 
 def _deltas(table: dict[str, Any]) -> tuple[float, ...]:
@@ -198,12 +259,7 @@ def _deltas(table: dict[str, Any]) -> tuple[float, ...]:
     return deltas
 
 
-def _loaded(
-    file: AuditFile,
-    folder: Path,
-    store: Path,
-    train_pilot: TrainPilot | None,
-) -> AuditConfig:
+def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
     from epsilometer.datasets import named
 
     check_name(file.execution.executor)
@@ -223,8 +279,7 @@ def _loaded(
     algorithm = _algorithm(file.algorithm, folder)
     design = design_of(file, algorithm, statistic, folder)
     try:
-        kind = kind_of(file, population, algorithm, folder, store, train_pilot)
-        plan = plan_of(file.audit, design, population, algorithm, kind)
+        plan = plan_of(file.audit, design, population, algorithm, folder)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
@@ -234,65 +289,12 @@ def _loaded(
         key = "canary_kind" if design.canaries else "challenge"
         raise InputError(f"[audit] {key}: {getattr(file.audit, key)} failed ({text}).") from None
     how = file.execution
-    return AuditConfig(
-        plan=plan,
-        store=store,
-        attack=ATTACKS.get(file.attack.method or "", LikelihoodRatio()),
+    return assembled(
+        plan,
+        estimate=file.estimate,
+        attack=file.attack,
         statistic=statistic,
-        target_alpha=file.attack.target_alpha,
-        model=_count_model(file.estimate, design),
-        curve=_curve_model(file.estimate, design, algorithm),
-        deltas=(file.estimate.delta,),
-        level=file.estimate.level,
-        claim=None,
         execution=Execution(executor=how.executor, workers=how.workers, retries=how.retries),
-    )
-
-
-def counted(design: Design) -> bool:
-    """Whether the count model knows a design: neither canaries, nor points that share models."""
-    return not design.canaries and bool(design.models(1))
-
-
-def likelihood_of(design: Design) -> str:
-    """The likelihood of counts measured with a design."""
-    return INDEPENDENT if isinstance(design, ShadowModels) else CORRELATED
-
-
-def _count_model(table: EstimateTable, design: Design) -> CountModel | None:
-    """The count model; none of canaries, nor of points that share models."""
-    if not counted(design):
-        return None
-    strength: Any = table.strength  # a number or None, as its validator says
-    return model_of(
-        table.delta,
-        likelihood=table.likelihood or likelihood_of(design),
-        strength=strength,
-        epsilon_prior_scale=table.epsilon_prior_scale,
-    )
-
-
-def _curve_model(table: EstimateTable, design: Design, algorithm: Any) -> CurveModel | None:
-    """The curve model, if it was not declined."""
-    if table.model != CURVE:
-        return None
-    strength: Any = table.strength
-    chosen = {"family", "mixing"} & table.model_fields_set
-    model = curve_model_of(
-        table.delta,
-        family=table.family,
-        mixing=table.mixing,
-        strength=strength,
-        epsilon_prior_scale=table.epsilon_prior_scale,
-    )
-    if chosen or not isinstance(design, OneRun) or not design.in_gradients:
-        return model
-    # The algorithm defines the kind of gradient canaries.
-    known: CurveModel = algorithm.canary_model(table.delta)
-    return replace(
-        known,
-        epsilon=known.epsilon if table.epsilon_prior_scale is None else model.epsilon,
-        strength=model.strength if "strength" in table.model_fields_set else known.strength,
     )
 
 

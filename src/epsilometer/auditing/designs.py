@@ -1,16 +1,12 @@
-"""From the table [audit] to a design and a plan: many models, one run or a pool; and pilots."""
+"""From the table [audit] to a design and a plan: many models, one run or a pool."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from epsilometer import _files
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, most_leaking
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.rules import ATTACKS
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.auditing.challenge import PILOT, challenge_of, check_number
@@ -20,62 +16,25 @@ from epsilometer.inputs import loading
 from epsilometer.inputs.recorded import CURVE
 from epsilometer.measurement.bases import ADJACENCIES
 from epsilometer.measurement.canary_kinds import KINDS, CustomCanaries
-from epsilometer.measurement.challenges import ChallengeKind, PilotPoints, RandomPoints
+from epsilometer.measurement.challenges import RandomPoints
 from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
 from epsilometer.measurement.one_run import GRADIENT, OneRun
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.pool import DEFAULT_ATTACK, LEAST_PILOT, Pool
+from epsilometer.measurement.pool import DEFAULT_ATTACK, Pool
 from epsilometer.measurement.population import Population
-from epsilometer.measurement.store import SqliteStore
-from epsilometer.measurement.tasks import Chunk
 
 MANY_MODELS, ONE_RUN, POOL = "many-models", "one-run", "pool"
 
 KEYS = {
     MANY_MODELS: ("challenge_bases", "replicates", "shadows", "dataset_size"),
     ONE_RUN: ("runs", "canaries", "canary_kind", "compare_with", "dataset_size"),
-    POOL: ("models", "pool_size", "share", "references", "points"),
+    POOL: ("models", "pool_size", "share", "references", "points", "first_stage"),
 }
 """Keys of [audit] that belong to designs."""
 
 CANARIES = 1000
 """Of a run, if the configuration does not say."""
 
-PILOT_MODELS = 32
-"""Of a first stage, if the configuration does not say: enough to tell points that leak from others."""
-
-PILOTS = 6
-"""Leads the spawn key of the seeds of pilots."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pilot:
-    """A first stage of an audit: models on random halves that select its challenge points.
-
-    They have their own seeds and store, and are not used in the estimate.
-    """
-
-    plan: Plan
-    store: Path
-
-    def ranking(self) -> tuple[int, ...] | None:
-        """Records of its pool, those that leak most first; None before all its models are trained."""
-        if not self.store.is_file():
-            return None
-        sizes = self.plan.sizes
-        with SqliteStore(self.store, read_only=True) as store:
-            # Code that changed since is no objection: whoever chose the points, others are judged.
-            store.check(self.plan, accept_changed_code=True)
-            done = store.done(Chunk(0, 0, tuple(range(sizes.models))), sizes.variants)
-            if sizes.models - len(done) > len(store.failures()):
-                return None
-            losses = store.pool_losses(sizes, sizes.variants[0])
-        models = np.arange(losses.models)
-        ranked = most_leaking(losses, models=models, count=losses.challenges)
-        return tuple(int(losses.names[number]) for number in ranked)
-
-
-TrainPilot = Callable[[Pilot], object]
 """Trains the models of a pilot into its store."""
 
 
@@ -94,8 +53,10 @@ def design_of(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Pat
                     f"[audit] {key} is for design {name} and cannot be combined with {table.design}, "
                     f"which has {', '.join(own_keys)}."
                 )
-    if "first_stage" in given and table.design != POOL and table.challenge != PILOT:
-        raise InputError('[audit] first_stage is for design pool and for challenge = "pilot".')
+    if table.challenge == PILOT and table.design != POOL:
+        raise InputError(
+            '[audit] challenge = "pilot" is for design pool; list the points that a pool has selected.'
+        )
     try:
         if table.design == POOL:
             return _pool(file)
@@ -185,9 +146,12 @@ def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path
 
 
 def plan_of(
-    table: AuditTable, design: Design, population: Population, algorithm: Any, kind: ChallengeKind
+    table: AuditTable, design: Design, population: Population, algorithm: Any, folder: Path
 ) -> Plan:
-    """The plan of a design around challenge points of a kind."""
+    """The plan of a design around the challenge points that the file means."""
+    # The first stage of a pool chooses among all points.
+    pilot = table.challenge == PILOT
+    kind = RandomPoints() if pilot else challenge_of(table.challenge, folder=folder)
     bases = kind.number or table.challenge_bases
     if table.design == MANY_MODELS and "challenge_bases" in table.model_fields_set:
         check_number(kind, table.challenge_bases)
@@ -201,61 +165,3 @@ def plan_of(
         adjacency=ADJACENCIES[table.adjacency],
         seed=table.seed,
     )
-
-
-def kind_of(
-    file: AuditFile,
-    population: Population,
-    algorithm: Any,
-    folder: Path,
-    store: Path,
-    train_pilot: TrainPilot | None,
-) -> ChallengeKind:
-    """Which challenge points the file means; a pilot is trained for them if need be."""
-    table = file.audit
-    if table.challenge != PILOT:
-        return challenge_of(table.challenge, folder=folder)
-    if table.design == POOL:
-        return RandomPoints()  # its own first stage chooses among all of them
-    pilot = pilot_of(file, population, algorithm, store)
-    records = pilot.plan.dataset_size or 0
-    if table.challenge_bases > records:
-        raise InputError(
-            f"expected at most {records} challenge bases, the number of records in the pilot, got "
-            f"challenge_bases={table.challenge_bases}."
-        )
-    ranking = pilot.ranking()
-    if ranking is None and train_pilot is not None:
-        train_pilot(pilot)
-        ranking = pilot.ranking()
-    if ranking is None:
-        raise InputError(
-            f"[audit] challenge: the models of the pilot are not all in {pilot.store.name} yet; "
-            "`epsilometer audit` trains them."
-        )
-    return PilotPoints(ranking=ranking, models=pilot.plan.design.replicates)
-
-
-def pilot_of(file: AuditFile, population: Population, algorithm: Any, store: Path) -> Pilot:
-    """The first stage of an audit of many models: a pool of twice as many records, halves of it."""
-    table = file.audit
-    assert table.dataset_size is not None
-    models = PILOT_MODELS if table.first_stage is None else table.first_stage
-    if models < LEAST_PILOT:
-        raise InputError(
-            f"[audit] first_stage: expected {LEAST_PILOT} models or more to choose points, got "
-            f"first_stage = {models}."
-        )
-    seeds = np.random.SeedSequence(table.seed, spawn_key=(PILOTS,))
-    plan = Plan(
-        population=population,
-        algorithm=algorithm,
-        design=Pool(models=models, attack="logit"),
-        challenge_bases=1,
-        dataset_size=min(2 * table.dataset_size, len(population)),
-        adjacency=ADJACENCIES[table.adjacency],
-        # Other streams than those of the models that judge.
-        seed=int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1)),
-    )
-    own_store = store.with_name(f"{store.stem}-pilot{store.suffix}")
-    return Pilot(plan=plan, store=own_store)

@@ -9,20 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import prove
-
-
-class Answer(Protocol):
-    """A posterior."""
-
-    @property
-    def accurate(self) -> bool: ...
-    def credible_interval(self, parameter: str, level: float) -> tuple[float, float]: ...
 
 
 class InterimAnalysis(NamedTuple):
@@ -33,33 +24,8 @@ class InterimAnalysis(NamedTuple):
     reached: bool
 
 
-class Goal(Protocol):
-    """The goal of an audit."""
-
-    @property
-    def first_size(self) -> int:
-        """Number of bases at the first interim analysis."""
-
-    def analyse(
-        self,
-        bases: int,
-        scores: Callable[[], Sequence[Scores]],
-        answers: Callable[[], Sequence[Answer]],
-    ) -> InterimAnalysis:
-        """Analyse all variants, from their scores or their posteriors."""
-
-    def progress(self, now: InterimAnalysis) -> str:
-        """The state in a few words."""
-
-    def outcome(self, last: InterimAnalysis) -> str:
-        """The last analysis, whether or not the goal is reached, in a clause."""
-
-    @property
-    def why_valid(self) -> str:
-        """Why interim analyses do not invalidate the result."""
-
-    def described(self, analyses: Sequence[InterimAnalysis]) -> dict[str, Any]:
-        """Plain values for the summary."""
+Data = Callable[[], Sequence[Any]]
+"""The scores of all variants, or their posteriors; called only where they are needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +38,7 @@ class UntilWidth:
     # With fewer bases the interval is hardly ever narrow, and then by chance.
     first_size = 5
 
-    def analyse(
-        self,
-        bases: int,
-        scores: Callable[[], Sequence[Scores]],
-        answers: Callable[[], Sequence[Answer]],
-    ) -> InterimAnalysis:
+    def analyse(self, bases: int, scores: Data, answers: Data) -> InterimAnalysis:
         answered = answers()
         ends = [answer.credible_interval("epsilon", self.level) for answer in answered]
         width = max(high - low for low, high in ends)
@@ -102,12 +63,11 @@ class UntilWidth:
         "proof is anytime-valid; other bounds would need a correction for each analysis."
     )
 
-    def described(self, analyses: Sequence[InterimAnalysis]) -> dict[str, Any]:
-        return {
-            "wanted_width": self.wanted,
-            "level": self.level,
-            "looks": [{"bases": analysis.bases, "width": analysis.value} for analysis in analyses],
-        }
+    value_name = "width"
+
+    @property
+    def facts(self) -> dict[str, float]:
+        return {"wanted_width": self.wanted, "level": self.level}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +81,7 @@ class UntilProven:
 
     first_size = 1
 
-    def analyse(
-        self,
-        bases: int,
-        scores: Callable[[], Sequence[Scores]],
-        answers: Callable[[], Sequence[Answer]],
-    ) -> InterimAnalysis:
+    def analyse(self, bases: int, scores: Data, answers: Data) -> InterimAnalysis:
         proofs = [
             prove(
                 variant,
@@ -156,14 +111,15 @@ class UntilProven:
             "whenever the audit stops. Interim analyses do not affect the posterior either."
         )
 
-    def described(self, analyses: Sequence[InterimAnalysis]) -> dict[str, Any]:
-        return {
-            "claim": self.claim,
-            "error": self.error,
-            "looks": [
-                {"bases": analysis.bases, "e_value": analysis.value} for analysis in analyses
-            ],
-        }
+    value_name = "e_value"
+
+    @property
+    def facts(self) -> dict[str, float]:
+        return {"claim": self.claim, "error": self.error}
+
+
+Goal = UntilWidth | UntilProven
+"""Analyses all variants after a number of bases, and says in words how far it is and how it ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +146,9 @@ class Stopping:
 
     def described(self) -> dict[str, Any]:
         """Plain values for the summary."""
-        last = self.analyses[-1]
-        return self.goal.described(self.analyses) | {
+        last, name = self.analyses[-1], self.goal.value_name
+        return self.goal.facts | {
+            "looks": [{"bases": each.bases, name: each.value} for each in self.analyses],
             "reached": last.reached,
             "bases_used": last.bases,
             "most_bases": self.most_bases,

@@ -20,9 +20,6 @@ from epsilometer.model.from_words import LIKELIHOOD_KINDS
 LARGEST_SIZE = 10**9
 """Models, bases or records that nobody means: a slip of the keyboard is refused before it is planned."""
 
-OLD_MODELS = {"profile": "curve", "published": "count"}
-"""Words for the models in earlier versions, and those of today."""
-
 Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 
 
@@ -113,13 +110,6 @@ class EstimateTable(_Table):
     strength: str | float | None = None
     epsilon_prior_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     level: Annotated[float, Field(gt=0, lt=1)] = 0.9
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _model(cls, value: Any) -> Any:
-        if isinstance(value, str) and value in OLD_MODELS:
-            raise PydanticCustomError("model", f"the model is now called {OLD_MODELS[value]}")
-        return value
 
     @field_validator("strength", mode="wrap")
     @classmethod

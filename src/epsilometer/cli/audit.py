@@ -7,7 +7,7 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import epsilometer as em
 from epsilometer import _files, _validate
@@ -15,22 +15,19 @@ from epsilometer.cli import checks, options, outputs, results
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import COUNT, read_summary
-
-if TYPE_CHECKING:
-    from epsilometer.auditing.designs import Pilot
-    from epsilometer.auditing.execution import Execution
+from epsilometer.inputs.recorded import read_summary
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
     """How models are trained; these options override the configuration."""
 
+    panel: ClassVar[str] = "Training"
+
     executor: str | None = option(
         "serial|threads|processes|dask|dask://HOST:PORT", "Where models are trained."
     )
     workers: int | None = option("N", "Threads or processes. Default: one per core.")
-    retries: int | None = option("N", "Number of retries of a failed model. Default: 2.")
     accept_changed_code: bool = options.CHANGED_CODE
     store: str | None = option(
         "PATH|none",
@@ -75,14 +72,6 @@ class ExecutionOptions:
         return self.store != NO_STORE
 
 
-class _PilotTriedError(Exception):
-    """Only the first models were to be trained, and the pilot has not selected challenge points yet."""
-
-    def __init__(self, trial: em.rows.TrainingCheck, store: Path) -> None:
-        super().__init__(store.name)
-        self.trial, self.store = trial, store
-
-
 @options.flat
 def audit(
     config: Path | None = argument(
@@ -94,9 +83,6 @@ def audit(
     execution: ExecutionOptions,
     show_config: bool = flag("Print the configuration and exit.", "--show-config"),
     delta: str | None = options.DELTAS,
-    curves: options.CurveOptions,
-    priors: options.PriorOptions,
-    engine: options.EngineOptions,
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
@@ -104,8 +90,8 @@ def audit(
     """Train models, attack them, and estimate epsilon.
 
     Interrupt it at any time; the same command continues. Repeated into its own --output, it replaces
-    the result, and the report and figures written with it. Other existing files need --force. Options
-    override the table [estimate] of the configuration.
+    the result, and the report and figures written with it. Other existing files need --force. The
+    table [estimate] has the assumptions; `estimate` on the result tries others without new models.
     """
     from epsilometer.auditing.auditing import executed, read_config
     from epsilometer.auditing.config import DEFAULT
@@ -117,52 +103,31 @@ def audit(
         return 0
     deltas = () if delta is None else options.parse_deltas(delta)
     execution.check()
-    chains = engine.settings()
-    kind = curves.chosen
-    if kind is None and (priors.likelihood is not None or options.given(engine)):
-        kind = COUNT  # implied by options of the count model
-    if kind == COUNT:
-        curves.refuse("this is the count model")
-    if chains is not None and len(deltas) > 1:
-        options.refuse_deltas("--engine mcmc", "one delta", deltas)
     claims.check(deltas)
     verdict.check()
     outputs.check_ending(delivery.report, outputs.PAGE_ENDINGS, option="--report")
     outputs.check_folder(delivery.output)
-    table = _estimate_table(deltas, kind, curves, priors, claims)
+    table = {name: value for name, value in options.given(claims).items() if name != "claim_curve"}
+    table |= {"delta": deltas if len(deltas) > 1 else deltas[0]} if deltas else {}
     with chosen_store(execution.store) as store:
         how = ShownExecution(
             accept_changed_code=execution.accept_changed_code,
             kept=execution.kept,
             on_message=results.warn,
         )
-        try:
-            with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
-                pilot = _try_pilot(how) if execution.only_first else None
-                settings = read_config(config, {"estimate": table}, store, how, pilot)
-                chosen = {name: getattr(execution, name) for name in HOW}
-                settings = executed(settings, how, **chosen)
-                if claims.claim_curve is not None:
-                    settings = settings.claiming(claims.stated(settings.deltas))
-                settings = settings.with_training_claim(results.warn)
-        except _PilotTriedError as tried:
-            kept = tried.store if execution.kept else None
-            return checks.show(tried.trial, kept, (), as_json=delivery.as_json)
+        with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
+            settings = read_config(config, {"estimate": table}, store, how)
+            settings = executed(settings, how, **{name: getattr(execution, name) for name in HOW})
+            if claims.claim_curve is not None:
+                settings = settings.claiming(claims.stated(settings.deltas))
+            settings = settings.with_training_claim(results.warn)
         verdict.check_claim(settings.claim)
         if execution.only_first:
             return _check(settings, execution, delivery)
-        return _run(settings, execution, verdict, delivery, chains, config)
+        return _run(settings, execution, verdict, delivery, config)
 
 
-HOW = ("executor", "workers", "retries")
-
-
-def _try_pilot(how: Execution) -> Any:
-    def tried(pilot: Pilot) -> None:
-        """Train only the first model of a pilot."""
-        raise _PilotTriedError(how.check(pilot.plan, pilot.store), pilot.store)
-
-    return tried
+HOW = ("executor", "workers")
 
 
 def _check(
@@ -180,7 +145,6 @@ def _run(
     execution: ExecutionOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
-    chains: em.engines.McmcSettings | None,
     config: Path | None,
 ) -> int:
     """Train, estimate and deliver an audit that has been read."""
@@ -200,38 +164,11 @@ def _run(
             settings,
             question,
             goal=goal,
-            estimate=lambda data, model: results.run_engine(data, model, chains),
+            estimate=lambda data, model: results.run_engine(data, model, None),
             on_message=results.tell,
         )
     identity = _hash(settings.plan.identity)
     return deliver(result, delivery, verdict, file=config, audit=identity, trained=True)
-
-
-def _estimate_table(
-    deltas: tuple[float, ...],
-    kind: str | None,
-    curves: options.CurveOptions,
-    priors: options.PriorOptions,
-    claims: options.ClaimOptions,
-) -> dict[str, Any]:
-    """The options, in the words of the table [estimate]."""
-    table = options.given(priors, claims, curves)
-    table.pop("claim_curve", None)
-    table |= {} if kind is None else {"model": kind}
-    table |= {"delta": deltas if len(deltas) > 1 else deltas[0]} if deltas else {}
-    if "strength" in table:
-        table["strength"] = options.parse_strength(priors.strength)
-    if "mixing" in table:
-        table["mixing"] = _mixing(table["mixing"])
-    return table
-
-
-def _mixing(text: str) -> str | float:
-    """A mixing as in the configuration: a word or a number."""
-    from epsilometer.model.mixtures import mixing_of
-
-    known: Any = mixing_of(text)
-    return float(getattr(known, "rate", 0.0)) or str(known.name)
 
 
 def _hash(identity: Any) -> str:

@@ -51,6 +51,8 @@ class ThresholdOptions:
 class VerdictOptions(ThresholdOptions):
     """The verdict, and its exit code."""
 
+    panel: ClassVar[str] = "Claim and verdict"
+
     fail_on: str = option(
         "never|proven|fail|inconclusive",
         "Exit with code 3 if the verdict is FAIL (proven); `fail`: for any FAIL; `inconclusive`: also "
@@ -114,6 +116,8 @@ class VerdictOptions(ThresholdOptions):
 @dataclass(frozen=True, kw_only=True)
 class DeliveryOptions(GateOptions):
     """What is printed and written."""
+
+    panel: ClassVar[str] = "Output"
 
     report_option: ClassVar[str] = "--report"
     """The option that names the page."""

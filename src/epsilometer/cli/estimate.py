@@ -31,11 +31,8 @@ def estimate(
     ),
     *,
     delta: str | None = options.DELTAS,
-    curves: options.CurveOptions,
     losses: options.FileLossOptions,
-    priors: options.PriorOptions,
-    groups: options.GroupOptions,
-    engine: options.EngineOptions,
+    assumed: options.ModelOptions,
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
@@ -50,10 +47,9 @@ def estimate(
 
     deltas = () if delta is None else options.parse_deltas(delta)
     reading = LossOptions(**vars(losses))
-    wanted = curves.chosen
     data = Batches.read(files, reading)
-    kind = wanted or data.kind
-    _refuse_mismatch(kind, data, curves, priors, groups, engine)
+    kind = assumed.kind(data.kind)
+    _refuse_mismatch(kind, data)
     if kind == CURVE and delivery.check_model:
         raise InputError("--check-model is for --model count; the curve model is always checked.")
     if data.recorded is None:
@@ -61,11 +57,11 @@ def estimate(
     parts = data.parts(kind)
     together = data.together(parts)
     recorded = None if data.alone is None else data.alone.of_kind(kind)
-    model = _model(data, recorded, kind, deltas, parts, curves, priors, groups, engine)
+    model = _model(data, recorded, kind, deltas, parts, assumed)
     begun = data.start
-    if recorded is not None and not engine.engine:
+    if recorded is not None and not assumed.engine:
         begun = recorded.posterior  # the default engine is that of the result
-    settings = None if kind == CURVE else engine.settings(begun)
+    settings = None if kind == CURVE else assumed.settings(begun)
     claims.check(deltas)
     verdict.check()
     question = _question(data, model, deltas, claims, verdict, delivery)
@@ -75,7 +71,7 @@ def estimate(
     data.check_output(delivery.output)
     delivery.check(lambda folder: data.may_replace(folder, together))
     if recorded is not None and (
-        reading.given or options.given(engine) or model != recorded.posterior.model
+        reading.given or assumed.engine or model != recorded.posterior.model
     ):
         recorded = None  # with other options it is estimated again
     if recorded is not None:
@@ -122,20 +118,15 @@ def _model(
     kind: str,
     deltas: tuple[float, ...],
     parts: list[Any],
-    curves: options.CurveOptions,
-    priors: options.PriorOptions,
-    groups: options.GroupOptions,
-    engine: options.EngineOptions,
+    assumed: options.ModelOptions,
 ) -> Any:
     """The model of the posterior to update, of the result, or of the options."""
     from epsilometer.model.from_words import with_changes
 
+    words = assumed.words
     if data.start is not None:
-        chosen = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
-        chosen |= {"engine": engine.engine, "preset": engine.preset}
-        if kind == CURVE:
-            chosen = _chosen_curve(curves, priors)
-        model: Any = data.model_of(chosen | {"delta": deltas[0] if deltas else None})
+        given = words | {"engine": assumed.engine_name, "delta": deltas[0] if deltas else None}
+        model: Any = data.model_of(given)
         if kind != CURVE and not model.likelihood.parameters:
             for source, counts in zip(data.sources, parts, strict=True):
                 if counts.measured is not None and counts.measured.cross_fed:
@@ -145,70 +136,19 @@ def _model(
                     )
         return model
     delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
-    made = _made(kind, delta, parts, curves, priors, groups)
+    made = assumed.made(kind, delta, *parts)
     if own is None:
         return made
-    words = options.given(priors, groups, curves).keys() - {"model"}
     return with_changes(own.posterior.model, made, [*words, *(["delta"] if deltas else [])])
 
 
-def _made(
-    kind: str,
-    delta: float,
-    parts: list[Any],
-    curves: options.CurveOptions,
-    priors: options.PriorOptions,
-    groups: options.GroupOptions,
-) -> Any:
-    from epsilometer.model.from_words import curve_model_of
-
-    if kind != CURVE:
-        return priors.model(delta, groups.made(), *parts)
-    values = priors.values
-    return curve_model_of(
-        delta,
-        family=curves.family,
-        mixing=curves.mixing,
-        strength=values["strength"],
-        epsilon_prior_scale=values["epsilon_prior_scale"],
-    )
-
-
-def _chosen_curve(curves: options.CurveOptions, priors: options.PriorOptions) -> dict[str, Any]:
-    """The given options of a curve model, to compare with those of a posterior."""
-    from epsilometer.model.mixtures import mixing_of
-
-    chosen: dict[str, Any] = {"family": curves.family, "mixing": curves.mixing}
-    if curves.mixing is not None:
-        known: Any = mixing_of(curves.mixing)
-        chosen["mixing"] = getattr(known, "rate", known.name)
-    return chosen | {name: priors.values[name] for name in ("strength", "epsilon_prior_scale")}
-
-
-def _refuse_mismatch(
-    kind: str,
-    data: Batches,
-    curves: options.CurveOptions,
-    priors: options.PriorOptions,
-    groups: options.GroupOptions,
-    engine: options.EngineOptions,
-) -> None:
-    """Refuse options that the model does not have."""
-    started = data.start is not None and data.start.provenance.engine == CURVE
-    if data.start is not None and started != (kind == CURVE):
+def _refuse_mismatch(kind: str, data: Batches) -> None:
+    """Refuse to update a posterior of the other model."""
+    if data.start is None:
+        return
+    started = data.start.provenance.engine == CURVE
+    if started != (kind == CURVE):
         model = "the curve model" if started else "the count model"
         raise InputError(
             f"{data.name}: is a posterior of {model}; update it with data for that model."
         )
-    if kind != CURVE:
-        hint = "" if curves.chosen else "; for that, add --model curve"
-        curves.refuse(f"this is the count model{hint}")
-        return
-    other = options.given(groups, engine)
-    if priors.likelihood is not None:
-        other["likelihood"] = priors.likelihood
-    if other.get("engine") == "exact":
-        del other["engine"]
-    if other:
-        name = next(iter(other)).replace("_", "-")
-        raise InputError(f"--{name} is for --model count, not for the curve model.")

@@ -26,10 +26,10 @@ from epsilometer.cli.compare_attacks import compare_attacks
 from epsilometer.cli.delivery import NOT_CONVERGED
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
+from epsilometer.cli.options import Panelled
 from epsilometer.cli.plan import plan
 from epsilometer.cli.prove import prove
 from epsilometer.cli.report import report
-from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingError
@@ -98,10 +98,9 @@ COMMANDS = (
     compare_attacks,
     selftest,
     status,
-    reproduce,
 )
 for command in COMMANDS:  # help lists them in the order of an audit
-    app.command()(command)
+    app.command(cls=Panelled)(command)
 app.add_typer(losses_app)
 
 

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.model.dependence import Dependence
+    pass
 
-ENGINES = ("exact", "mcmc")
-PRESETS = ("published",)
-MODELS = ("curve", "count")
-OLD_MODELS = {"profile": "curve", "published": "count"}
-"""Words for the models in earlier versions, and those of today."""
-
+ENGINES = ("exact", "mcmc", "published")
 FREE = "free"
 DEFAULT_LEVEL = 0.9
 """Probability of the credible intervals by default, as in Python."""
@@ -109,81 +106,10 @@ SHADOWS = option(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorOptions:
-    """The likelihood of counts, and the priors."""
-
-    likelihood: str | None = option(
-        "binomial|correlated|correlated-published",
-        "Likelihood of counts. Default: correlated for counts of cross-fed models, else binomial.",
-    )
-    strength: str | None = option(
-        "free|S", "Estimate the attack strength (default), or fix it at S in [0, 1]."
-    )
-    epsilon_prior_scale: float | None = option(
-        "V", "Standard deviation of epsilon's half-normal prior. Default: 10^0.5."
-    )
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The options by name, with the strength as a number; None if it is free or not given."""
-        return vars(self) | {"strength": parse_strength(self.strength)}
-
-    def model(
-        self, delta: float, dependence: Dependence | None, *counts: em.AttackCounts
-    ) -> em.CountModel:
-        """The count model with these options; the counts determine the default likelihood."""
-        from epsilometer.model.from_words import likelihood_for, model_of
-
-        values = self.values | {"likelihood": self.likelihood or likelihood_for(*counts)}
-        return model_of(delta, **values, dependence=dependence)
-
-
-def parse_strength(text: str | None) -> float | None:
-    """The fixed strength; None for a free one."""
-    if text is None or text == FREE:
-        return None
-    return number(
-        text, f"expected --strength free or a number in [0, 1], got {_files.shown(text)}."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurveOptions:
-    """The model, and the assumptions of the curve model."""
-
-    model: str | None = option(
-        "curve|count",
-        "curve: the whole trade-off curve from all scores (default for scores and losses); count: the "
-        "model of counts, as published.",
-    )
-    family: str | None = option(
-        "average|gaussian|laplace|response", "Family of trade-off curves. Default: average."
-    )
-    mixing: str | None = option(
-        "free|none|Q",
-        "Whether only some models may depend on the point; Q is the known probability that the "
-        "algorithm uses a record at all (not the batch rate of many steps). Default: free.",
-    )
-
-    @property
-    def chosen(self) -> str | None:
-        """The chosen model, if any."""
-        if self.model in OLD_MODELS:
-            raise InputError(
-                f"--model {self.model} is now called --model {OLD_MODELS[self.model]}."
-            )
-        return None if self.model is None else _validate.one_of("model", self.model, MODELS)
-
-    def refuse(self, why: str) -> None:
-        """Refuse options of the curve model where it is not used."""
-        for name in ("family", "mixing"):
-            if getattr(self, name) is not None:
-                raise InputError(f"--{name} is for the curve model; {why}.")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
     """How losses are turned into scores."""
+
+    panel: ClassVar[str] = "Reading losses"
 
     statistic: str | None = option(
         "loss|logit|module:function",
@@ -205,77 +131,120 @@ class FileLossOptions(ScoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupOptions:
-    """Dependence of attacks in one group."""
+class ModelOptions:
+    """The model, its assumptions, and the engine of the count model."""
 
+    panel: ClassVar[str] = "Assumptions"
+    only: ClassVar[dict[str, tuple[str, ...]]] = {
+        "curve": ("family", "mixing"),
+        "count": ("likelihood", "dependence", "engine"),
+    }
+    """Options that one of the two models has."""
+
+    model: str | None = option(
+        "curve|count",
+        "curve: the whole trade-off curve from all scores (default for scores and losses); count: the "
+        "model of counts, as published.",
+    )
+    family: str | None = option(
+        "average|gaussian|laplace|response", "Family of trade-off curves. Default: average."
+    )
+    mixing: str | None = option(
+        "free|none|Q",
+        "Whether only some models may depend on the point; Q is the known probability that the "
+        "algorithm uses a record at all (not the batch rate of many steps). Default: free.",
+    )
+    strength: str | None = option(
+        "free|S", "Estimate the attack strength (default), or fix it at S in [0, 1]."
+    )
+    epsilon_prior_scale: float | None = option(
+        "V", "Standard deviation of epsilon's half-normal prior. Default: 10^0.5."
+    )
+    likelihood: str | None = option(
+        "binomial|correlated|correlated-published",
+        "Likelihood of counts. Default: correlated for counts of cross-fed models, else binomial.",
+    )
     dependence: str | None = option(
         "scattered|pooled|independent",
         "Counts with groups: members scatter around their average (default), their counts are added "
         "(faster), or groups are ignored.",
     )
-    scatter: str | None = option(
-        "normal|uniform", "Distribution of the members of a group. Default: normal."
-    )
-    spread: float | None = option("V", "Fix the spread of members at V. Default: estimated.")
-    spread_prior_scale: float | None = option(
-        "V", "Standard deviation of the spread's half-normal prior. Default: 0.05."
+    engine: str | None = option(
+        "exact|mcmc|published",
+        "Counts: quadrature (default), Markov chains, or the sampler of the paper's authors.",
     )
 
-    def made(self) -> Dependence:
-        from epsilometer.model.from_words import dependence_of
+    def kind(self, default: str) -> str:
+        """The chosen model, or the default; options of the other one are refused."""
+        chosen = default if self.model is None else _validate.one_of("model", self.model, self.only)
+        other = "count" if chosen == "curve" else "curve"
+        for name in self.only[other]:
+            if getattr(self, name) not in (None, ENGINES[0]):
+                raise InputError(f"--{name} is for --model {other}; this is the {chosen} model.")
+        return chosen
 
-        return dependence_of(**vars(self))
+    @property
+    def words(self) -> dict[str, Any]:
+        """The given assumptions, as `model.from_words` has them; None for a free strength."""
+        from epsilometer.model.mixtures import mixing_of
 
+        words = {name: value for name, value in given(self).items() if name not in NO_WORDS}
+        if self.strength is not None:
+            words["strength"] = None
+            if self.strength != FREE:
+                shown = _files.shown(self.strength)
+                refusal = f"expected --strength free or a number in [0, 1], got {shown}."
+                words["strength"] = number(self.strength, refusal)
+        if self.mixing is not None:
+            known: Any = mixing_of(self.mixing)
+            words["mixing"] = getattr(known, "rate", known.name)
+        return words
 
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions:
-    """The engine, and the settings of the sampler."""
+    def made(self, kind: str, delta: float, *data: Any) -> Any:
+        """The model with these assumptions; counts determine the default likelihood."""
+        from epsilometer.model.from_words import (
+            curve_model_of,
+            dependence_of,
+            likelihood_for,
+            model_of,
+        )
 
-    engine: str | None = option("exact|mcmc", "Quadrature (default) or Markov chains.")
-    preset: str | None = option("published", "mcmc: the settings of the paper's authors.")
-    num_auxiliary: int | None = option("K", "mcmc: auxiliary variables per base.")
-    num_sweeps: int | None = option("N", "mcmc: sweeps per draw, for groups.")
-    num_iterations: int | None = option(
-        "M",
-        "mcmc: draws kept per chain; with --preset published all iterations, the first tenth of which "
-        "is discarded.",
-    )
-    num_chains: int | None = option("C", "mcmc: number of chains.")
-    seed: int | None = option("N", "mcmc: random seed.")
+        words = self.words
+        if kind == "curve":
+            return curve_model_of(delta, **words)
+        words |= {"likelihood": self.likelihood or likelihood_for(*data)}
+        return model_of(delta, **words | {"dependence": dependence_of(dependence=self.dependence)})
 
-    def settings(
-        self, start: em.engines.CountPosterior | None = None
-    ) -> em.engines.McmcSettings | None:
-        """Settings of the chains, None for quadrature; a posterior ``start`` keeps its own engine."""
-        chosen = given(self)
-        engine = _validate.one_of("engine", chosen.pop("engine", ENGINES[0]), ENGINES)
-        if start is not None:
-            engine = start.provenance.engine
-        preset = chosen.pop("preset", None)
-        if engine != "mcmc":
-            if preset is not None or chosen:
-                name = next(iter(chosen), "preset").replace("_", "-")
-                raise InputError(
-                    f"--{name} is for --engine mcmc; the exact engine does not sample."
-                )
+    @property
+    def engine_name(self) -> str | None:
+        """The engine as posteriors name it."""
+        if self.engine is None:
             return None
+        return "mcmc" if _validate.one_of("engine", self.engine, ENGINES) != "exact" else "exact"
 
+    def settings(self, start: Any = None) -> em.engines.McmcSettings | None:
+        """Settings of the chains, None for quadrature; a posterior ``start`` keeps its own engine."""
         if start is not None:
-            known: Any = start.engine
-            return replace(known, **chosen)  # type: ignore[no-any-return]
-        if preset is None:
-            return em.engines.McmcSettings(**chosen)
-        _validate.one_of("preset", preset, PRESETS)
-        if "num_iterations" in chosen:
-            # The paper counts all iterations and discards the first tenth.
-            total = _validate.whole_number("num_iterations", chosen["num_iterations"], least=10)
-            chosen |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
-        return em.engines.McmcSettings.published(**chosen)
+            chains = start.provenance.engine == "mcmc"
+            return start.engine if chains else None
+        return chains_of(self.engine) if self.engine_name == "mcmc" else None
+
+
+NO_WORDS = ("model", "engine")
+"""Options that are not assumptions."""
+
+
+def chains_of(engine: str | None) -> em.engines.McmcSettings:
+    """The settings of a sampler."""
+    settings = em.engines.McmcSettings
+    return settings.published() if engine == "published" else settings()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
     """The claim that is judged, and the level of intervals."""
+
+    panel: ClassVar[str] = "Claim and verdict"
 
     claim: float | None = CLAIM
     claim_curve: Path | None = option(
@@ -318,6 +287,23 @@ def given(*groups: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+class Panelled(TyperCommand):
+    """A command whose help lists its options by panel."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options, those without a panel first."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            kind = "Options" if parameter.param_type_name == "option" else "Arguments"
+            if record is not None:
+                panel = getattr(parameter, "rich_help_panel", None) or kind
+                panels.setdefault(panel, []).append(record)
+        for title in sorted(panels, key=lambda panel: panel not in ("Arguments", "Options")):
+            with formatter.section(title):
+                formatter.write_dl(panels[title])
+
+
 def flat(command: Callable[..., int]) -> Callable[..., int]:
     """The command with each parameter that is a group replaced by the options of the group."""
     kinds = get_type_hints(command)
@@ -331,10 +317,10 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
             continue
         groups[name] = kind
         inner = get_type_hints(kind)
-        shown += [
-            alone.replace(name=part.name, default=part.default, annotation=inner[part.name])
-            for part in fields(kind)
-        ]
+        for part in fields(kind):
+            chosen: Any = copy(part.default)
+            chosen.rich_help_panel = getattr(kind, "panel", None)
+            shown.append(alone.replace(name=part.name, default=chosen, annotation=inner[part.name]))
 
     @wraps(command)
     def called(**values: Any) -> int:

@@ -206,35 +206,6 @@ class GivenPoints:
         return _records(population, _indices(self.indices, len(population)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PilotPoints:
-    """Records that leaked most under the models of a pilot, which are not used in the audit itself.
-
-    Parameters
-    ----------
-    ranking
-        Indices of records, most leaking first.
-    models
-        Number of pilot models used for the ranking.
-    """
-
-    ranking: tuple[int, ...]
-    models: int
-    name: ClassVar[str] = "pilot"
-    random: ClassVar[bool] = False
-    number: ClassVar[None] = None
-    may_grow: ClassVar[tuple[str, ...]] = ("ranking",)  # the store checks the records of each base
-
-    def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
-        del rng
-        if count > len(self.ranking):
-            raise InputError(
-                f"expected at most {len(self.ranking)} challenge bases, the number of records that the "
-                f"pilot ranked, got {count}."
-            )
-        return _records(population, _indices(self.ranking[:count], len(population)))
-
-
 CHALLENGE_KINDS: dict[str, ChallengeKind] = {
     kind.name: kind for kind in (RandomPoints(), Mislabelled(), Outliers())
 }
