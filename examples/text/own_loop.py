@@ -37,7 +37,7 @@ def audit(folder, before, after):
     """Score the canaries with and without a comparison; returns scores by kind and comparison."""
     found = {}
     for kind in ("unused-tokens", "random-tokens"):
-        canaries = em.Canaries.load(folder / f"{kind}.npz")
+        canaries = em.Canaries.read(folder / f"{kind}.npz")
         tokens = canaries.points.features
         losses, earlier = (fine_tuning.losses_of(model, tokens) for model in (after, before))
         found[kind, "alone"] = canaries.scores(losses)

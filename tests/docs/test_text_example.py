@@ -54,7 +54,7 @@ def test_the_loop_prints_a_line_for_each_kind_and_score(
     # learnt nothing of them has 0.5 with a standard deviation of 0.065.
     assert min(float(rows[n][2]) for n in (0, 2, 3)) > 0.8
     for kind in kinds:
-        assert len(em.Canaries.load(folder / f"{kind}.npz")) == SMALL["count"]
+        assert len(em.Canaries.read(folder / f"{kind}.npz")) == SMALL["count"]
 
 
 def test_canaries_that_were_not_trained_on_are_not_told_apart(folder: Path) -> None:

@@ -8,16 +8,23 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
-from epsilometer.measurement.bases import ADJACENCIES, Adjacency, ChallengeBase, Include, Replace
-from epsilometer.measurement.bases import draw_base as draw
+from epsilometer.measurement.bases import (
+    ADJACENCIES,
+    Adjacency,
+    ChallengeBase,
+    Include,
+    Replace,
+    Source,
+    draw_base,
+)
 from epsilometer.measurement.population import Population
 from tests.measurement.algorithms import plan
 
 
 def drawn(number: int, *, size: int = 12, adjacency: Adjacency | None = None) -> ChallengeBase:
-    return draw(
-        number, population_size=20, dataset_size=size, adjacency=adjacency or Include(), seed=3
-    )
+    people = Population(features=np.arange(20.0))
+    kind = adjacency or Include()
+    return draw_base(number, Source(population=people, dataset_size=size, adjacency=kind, seed=3))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES.values(), ids=list(ADJACENCIES))
@@ -122,7 +129,7 @@ def test_a_base_cannot_be_changed() -> None:
 
 def test_data_sets_too_large() -> None:
     assert len(drawn(0, size=19).dataset) == 19
-    with pytest.raises(InputError, match="expected dataset_size <= 19 for a population of 20"):
+    with pytest.raises(InputError, match="expected dataset_size <= 19, since 20 records"):
         drawn(0, size=20)
     with pytest.raises(InputError, match="expected dataset_size <= 18"):
         drawn(0, size=19, adjacency=Replace())

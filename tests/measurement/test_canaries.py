@@ -262,9 +262,9 @@ def test_losses_that_are_none() -> None:
 def test_files_round_trip(kind: str, tmp_path: Path) -> None:
     canaries = drawn(kind=kind)
     for name in ("one.npz", "two.npz"):
-        canaries.save(tmp_path / name)
+        canaries.write(tmp_path / name)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    again = em.Canaries.load(tmp_path / "one.npz", labelled())
+    again = em.Canaries.read(tmp_path / "one.npz", labelled())
     assert again.fingerprint == canaries.fingerprint
     assert again.coins.tolist() == canaries.coins.tolist()
     assert again.kind == canaries.kind
@@ -272,17 +272,17 @@ def test_files_round_trip(kind: str, tmp_path: Path) -> None:
 
 def test_other_coins_are_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
-    drawn().save(path)
-    drawn().save(path)  # the same
+    drawn().write(path)
+    drawn().write(path)  # the same
     before = path.read_bytes()
     with pytest.raises(InputError, match="perhaps the coins of a training"):
-        drawn(seed=3).save(path)
+        drawn(seed=3).write(path)
     assert path.read_bytes() == before
 
 
 def test_records_are_not_written(tmp_path: Path) -> None:
     """A canary file stores identities and reveals no record."""
-    drawn().save(tmp_path / "c.npz")
+    drawn().write(tmp_path / "c.npz")
     with np.load(tmp_path / "c.npz") as kept:
         assert "features" not in kept.files
         assert "records" in kept.files
@@ -290,19 +290,19 @@ def test_records_are_not_written(tmp_path: Path) -> None:
 
 def test_coins_of_another_file(tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
-    drawn().save(path)
+    drawn().write(path)
     with pytest.raises(InputError, match="records of a population; pass it"):
-        em.Canaries.load(path)
+        em.Canaries.read(path)
     with pytest.raises(InputError, match="is this another population"):
-        em.Canaries.load(path, labelled(seed=2))
+        em.Canaries.read(path, labelled(seed=2))
     with pytest.raises(InputError, match="are not in this population"):
-        em.Canaries.load(path, labelled(records=5))
+        em.Canaries.read(path, labelled(records=5))
 
 
 @pytest.mark.parametrize("changed", ["coins", "records", "labels", "format", "sha256"])
 def test_a_changed_file_is_refused(changed: str, tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
-    drawn().save(path)
+    drawn().write(path)
     with np.load(path) as file:
         kept = dict(file)
     kept[changed] = (
@@ -311,7 +311,7 @@ def test_a_changed_file_is_refused(changed: str, tmp_path: Path) -> None:
     with path.open("wb") as file:
         np.savez(file, **kept)
     with pytest.raises(InputError, match=r"c\.npz: "):
-        em.Canaries.load(path, labelled())
+        em.Canaries.read(path, labelled())
 
 
 @pytest.mark.parametrize(
@@ -332,13 +332,13 @@ def test_a_changed_file_is_refused(changed: str, tmp_path: Path) -> None:
 )
 def test_impossible_files(kept: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
-    drawn().save(path)
+    drawn().write(path)
     with np.load(path) as file:
         whole = dict(file) | kept
     with path.open("wb") as target:
         np.savez(target, **whole)
     with pytest.raises(InputError, match=r"c\.npz: "):
-        em.Canaries.load(path, labelled())
+        em.Canaries.read(path, labelled())
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
@@ -346,10 +346,10 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     with path.open("wb") as file:
         np.savez(file, coins=np.array([{}], dtype=object), format=1, kind="x", sha256="y")
     with pytest.raises(InputError, match="cannot be read as npz without pickle"):
-        em.Canaries.load(path)
+        em.Canaries.read(path)
     path.write_bytes(b"not a file of canaries")
     with pytest.raises(InputError, match="cannot be read as npz without pickle"):
-        em.Canaries.load(path)
+        em.Canaries.read(path)
 
 
 def test_every_named_kind_has_its_name() -> None:

@@ -12,7 +12,14 @@ import pytest
 import epsilometer as em
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement import outliers
-from epsilometer.measurement.bases import ADJACENCIES, ChallengeBase, Include, Replace, draw_base
+from epsilometer.measurement.bases import (
+    ADJACENCIES,
+    ChallengeBase,
+    Include,
+    Replace,
+    Source,
+    draw_base,
+)
 from epsilometer.measurement.challenges import (
     CHALLENGE_KINDS,
     ChallengeKind,
@@ -78,12 +85,15 @@ def bases_of(plan: Plan) -> list[ChallengeBase]:
 # --- random points are what they were ---------------------------------------------------------
 
 
+def source(records: int, size: int, kind: Include | Replace, *, seed: int) -> Source:
+    people = Population(features=np.arange(float(records)))
+    return Source(population=people, dataset_size=size, adjacency=kind, seed=seed)
+
+
 def test_random_bases_are_unchanged() -> None:
     """Recorded before challenge points could be chosen; another value trains other models."""
     prints = [
-        draw_base(number, population_size=50, dataset_size=20, adjacency=kind, seed=3).fingerprint[
-            :16
-        ]
+        draw_base(number, source(50, 20, kind, seed=3)).fingerprint[:16]
         for number, kind in ((0, Include()), (7, Include()), (7, Replace()))
     ]
     assert prints == ["aa308e3701e75de4", "08bc335a3c2831be", "f5591e8dbf573d5a"]
@@ -92,10 +102,7 @@ def test_random_bases_are_unchanged() -> None:
 def test_the_identity_of_random_plans_is_unchanged() -> None:
     plan = make()
     assert plan.identity["bases"] == {"drawn": True, "dataset_size": 30, "adjacency": "include"}
-    drawn = [
-        draw_base(number, population_size=60, dataset_size=30, adjacency=Include(), seed=1)
-        for number in range(4)
-    ]
+    drawn = [draw_base(number, source(60, 30, Include(), seed=1)) for number in range(4)]
     assert [base.fingerprint for base in plan.bases] == [base.fingerprint for base in drawn]
     assert plan.chosen is None
     assert plan.all_records is plan.population
@@ -348,7 +355,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
         "mislabelled",
         {"population": Population(features=FEATURES)},
     ),
-    "expected dataset_size <= 59, the number of records available around the challenge point of base": (
+    "expected dataset_size <= 59, since 59 records": (
         "mislabelled",
         {"dataset_size": 60},
     ),

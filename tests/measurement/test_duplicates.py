@@ -49,18 +49,6 @@ def test_nearly_equal_is_not_equal_and_zeros_are() -> None:
     assert found.equal.tolist() == [1]
 
 
-def test_equal_hashes_are_not_taken_for_equal_records() -> None:
-    same = people()
-    same.__dict__["row_hashes"] = np.zeros(30, dtype=np.int64)
-    assert duplicates_of(same, 3, np.arange(30)).equal.tolist() == [20, 21]
-    for mine, theirs in zip(
-        duplicates_within(same, np.arange(30)),
-        duplicates_within(people(), np.arange(30)),
-        strict=True,
-    ):
-        assert [each.tolist() for each in mine] == [each.tolist() for each in theirs]
-
-
 def test_groups_within_a_pool() -> None:
     found = duplicates_within(people(), np.arange(30)[::-1])
     assert [group.tolist() for group in found.equal] == [[3, 20, 21], [4, 23]]

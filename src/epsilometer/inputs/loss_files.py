@@ -25,7 +25,7 @@ def read_losses(
     """Losses of a file or a store (`PoolLosses` of a pool), and the design that measured them."""
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.measurement.designs import design_of
+    from epsilometer.measurement.plan import design_of
     from epsilometer.measurement.store import SqliteStore
     from epsilometer.measurement.store_file import is_store
 

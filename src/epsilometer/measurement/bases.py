@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
+from epsilometer.measurement.challenges import Chosen
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import LossRow, Row
 
@@ -43,34 +45,54 @@ Adjacency = Include | Replace
 ADJACENCIES: dict[str, Adjacency] = {"include": Include(), "replace": Replace()}
 
 
-class Base(Protocol):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """What bases are drawn from; ``chosen`` is None where challenge points are drawn too."""
+
+    population: Population
+    dataset_size: int
+    adjacency: Adjacency
+    seed: int
+    chosen: Chosen | None = None
+
+    def stream(self, *key: int) -> np.random.Generator:
+        """The random stream of a spawn key."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+
+class Base(abc.ABC):
     """What models are trained on, and the records they are evaluated on."""
 
-    @property
-    def name(self) -> str | None: ...
+    name: str | None
 
     @property
+    @abc.abstractmethod
     def fingerprint(self) -> str:
         """Hash of everything that defines the base; equal fingerprints train equal models."""
 
+    @abc.abstractmethod
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """The dataset that one model is trained on."""
 
+    @abc.abstractmethod
     def size(self, hypothesis: int, replicate: int) -> int:
         """Number of records in that dataset."""
 
+    @abc.abstractmethod
     def points(self, population: Population) -> Iterator[Dataset]:
         """The records whose losses are computed, in batches."""
 
+    @abc.abstractmethod
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> Sequence[Row]:
         """The rows that store these records' losses under the model at ``place``."""
 
     def shared_points(self) -> dict[str, Any]:
         """What a store must know about the points of a pool; empty for other designs."""
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ChallengeBase:
+class ChallengeBase(Base):
     """Indices into a population: D, the challenge point z, and z' if records are replaced.
 
     Parameters
@@ -120,11 +142,9 @@ class ChallengeBase:
                 f"{challenge} not to be among them."
             )
         indices.flags.writeable = False
-        object.__setattr__(self, "dataset", indices)
-        object.__setattr__(self, "challenge", challenge)
-        object.__setattr__(self, "replacement", replacement)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "crafted", crafted)
+        fields = {"dataset": indices, "challenge": challenge, "replacement": replacement}
+        for field, value in {**fields, "name": name, "crafted": crafted}.items():
+            object.__setattr__(self, field, value)
 
     def records(self, hypothesis: int) -> IntArray:
         """Indices of the training records under a hypothesis."""
@@ -148,9 +168,6 @@ class ChallengeBase:
         """One row: the loss of the challenge point."""
         return [LossRow(*place, variant, float(loss)) for loss in losses]
 
-    def shared_points(self) -> dict[str, Any]:
-        return {}
-
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the indices, and of the challenge point if it is crafted."""
@@ -158,66 +175,27 @@ class ChallengeBase:
         return hashlib.sha256(text + self.dataset.astype("<i8").tobytes()).hexdigest()
 
 
-def draw_base(
-    number: int, *, population_size: int, dataset_size: int, adjacency: Adjacency, seed: int
-) -> ChallengeBase:
+def draw_base(number: int, source: Source) -> ChallengeBase:
     """The base of a given number: records drawn without replacement from the base's own random stream.
 
-    Base 7 is therefore the same whether ten or a hundred bases are drawn.
-
-    Examples
-    --------
-    >>> base = draw_base(0, population_size=9, dataset_size=5, adjacency=Include(), seed=1)
-    >>> len(base.dataset), base.challenge in base.dataset
-    (5, False)
+    Base 7 is therefore the same whether ten or a hundred bases are drawn.  Around a chosen point, D and
+    z' are drawn from the records that are neither the point nor its original.
     """
-    needed = _validate.whole_number("dataset_size", dataset_size) + adjacency.extra_records
-    if needed > population_size:
+    size, chosen = source.dataset_size, source.chosen
+    free = np.arange(source.population.records)
+    if chosen is not None:
+        free = np.setdiff1d(free, chosen.excluded(number))
+    extra = source.adjacency.extra_records - (chosen is not None)
+    if size + extra > len(free):
         raise InputError(
-            f"expected dataset_size <= {population_size - adjacency.extra_records} for a population "
-            f"of {population_size} records, got dataset_size={dataset_size}."
+            f"expected dataset_size <= {len(free) - extra}, since {len(free)} records are available for "
+            f"base {number}, got dataset_size={size}."
         )
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(BASES, number)))
-    drawn = rng.choice(population_size, size=needed, replace=False)
-    challenge, *rest = drawn[dataset_size:].tolist()
-    replacement = rest[0] if rest else None
-    return ChallengeBase(dataset=drawn[:dataset_size], challenge=challenge, replacement=replacement)
-
-
-def draw_around(
-    number: int,
-    *,
-    challenge: int,
-    excluded: IntArray,
-    crafted: str | None = None,
-    population_size: int,
-    dataset_size: int,
-    adjacency: Adjacency,
-    seed: int,
-) -> ChallengeBase:
-    """The base of a given number around a chosen point; D and z' are drawn from outside ``excluded``.
-
-    Examples
-    --------
-    >>> base = draw_around(
-    ...     0, challenge=9, excluded=np.array([2, 9]), population_size=9, dataset_size=5,
-    ...     adjacency=Include(), seed=1,
-    ... )
-    >>> base.challenge, 2 in base.dataset
-    (9, False)
-    """
-    free = np.setdiff1d(np.arange(population_size), excluded)
-    needed = _validate.whole_number("dataset_size", dataset_size) + adjacency.extra_records - 1
-    if needed > len(free):
-        raise InputError(
-            f"expected dataset_size <= {len(free) - adjacency.extra_records + 1}, the number of records "
-            f"available around the challenge point of base {number}, got dataset_size={dataset_size}."
-        )
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(BASES, number)))
-    drawn = rng.choice(free, size=needed, replace=False)
+    drawn = source.stream(BASES, number).choice(free, size=size + extra, replace=False)
+    rest = drawn[size:].tolist()
     return ChallengeBase(
-        dataset=drawn[:dataset_size],
-        challenge=challenge,
-        replacement=int(drawn[-1]) if needed > dataset_size else None,
-        crafted=crafted,
+        dataset=drawn[:size],
+        challenge=rest.pop(0) if chosen is None else int(chosen.indices[number]),
+        replacement=rest[0] if rest else None,
+        crafted=None if chosen is None else chosen.fingerprint(number),
     )

@@ -48,7 +48,7 @@ LARGEST_CANARY_FILE = 2**30
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Canaries(Displayed, view="inputs.CANARIES"):
-    """Canaries and their coin flips; create them with :meth:`draw`, :meth:`of` or :meth:`load`.
+    """Canaries and their coin flips; create them with :meth:`draw`, :meth:`of` or :meth:`read`.
 
     Attributes
     ----------
@@ -266,28 +266,23 @@ class Canaries(Displayed, view="inputs.CANARIES"):
 
     # --- files --------------------------------------------------------------------------------
 
-    def save(self, target: str | PathLike[str]) -> None:
-        """Write coins and identities to an NPZ file; records are stored as indices, not copied.
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write coins and identities to a file .npz; records are stored as indices, not copied.
 
         A file with other coins is never overwritten: a model may have been trained with them.
         """
+        path = Path(target)
+        _files.ending(path, ".npz")
         kept: dict[str, Array] = {
             "format": np.array(FORMAT),
             "kind": np.array(self.kind),
             "coins": self.coins.astype(np.uint8),
             "sha256": np.array(self.fingerprint),
         }
-        for name, array in (
-            ("records", self.records),
-            ("features", self._features),
-            ("labels", self._labels),
-        ):
-            if array is not None:
-                kept[name] = array
-
+        arrays = {"records": self.records, "features": self._features, "labels": self._labels}
+        kept |= {name: array for name, array in arrays.items() if array is not None}
         held = io.BytesIO()
         np.savez(held, **kept)  # type: ignore[arg-type]
-        path = Path(target)
         if path.exists() and path.read_bytes() != held.getvalue():
             raise InputError(
                 f"{path}: exists with other content, perhaps the coins of a training run; choose "
@@ -295,19 +290,9 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             )
         _files.replace(path, lambda place: place.write_bytes(held.getvalue()))
 
-    def write(self, target: str | PathLike[str]) -> None:
-        """Write NPZ, as :meth:`save` does; the name must end in .npz."""
-        _files.ending(Path(target), ".npz")
-        self.save(target)
-
     @classmethod
     def read(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
-        """Read what :meth:`write` wrote, as :meth:`load` does."""
-        return cls.load(source, population)
-
-    @classmethod
-    def load(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
-        """Read a file written by :meth:`save`; canaries that are records need their ``population``.
+        """Read a file written by :meth:`write`; canaries that are records need their ``population``.
 
         Raises
         ------
@@ -323,11 +308,11 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         )
         coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
         if not _well_formed(kept):
-            raise InputError(f"{path}: expected a file written by `Canaries.save`.")
+            raise InputError(f"{path}: expected a file written by `Canaries.write`.")
         if records is not None:
             if population is None:
                 raise InputError(
-                    f"{path}: its canaries are records of a population; pass it: load(path, population)."
+                    f"{path}: its canaries are records of a population; pass it: read(path, population)."
                 )
             whole = records.ndim == 1 and records.dtype.kind in "iu" and len(records) == len(coins)
             if not whole or not ((records >= 0) & (records < len(population))).all():
@@ -387,7 +372,7 @@ def _indices(given: object, size: int) -> IntArray:
 
 
 def _well_formed(kept: dict[str, Array]) -> bool:
-    """Whether the arrays of a file have the types and shapes written by :meth:`Canaries.save`."""
+    """Whether the arrays of a file have the types and shapes written by :meth:`Canaries.write`."""
     coins = kept["coins"]
     words = all(
         kept[name].shape == () and kept[name].dtype.kind == "U" for name in ("kind", "sha256")

@@ -6,9 +6,10 @@ measurements and proofs valid.  `bases.py` draws the datasets around a point.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,44 +63,39 @@ class Chosen:
         return ",".join(array_fingerprint(np.asarray(part)) for part in parts)
 
 
-@runtime_checkable
-class ChallengeKind(Protocol):
+class ChallengeKind(abc.ABC):
     """A way to choose challenge points."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def random(self) -> bool:
-        """Whether each point is drawn together with its D, so that no prior choice is needed."""
+    name: str
+    random: ClassVar[bool] = False
+    """Whether each point is drawn together with its D, so that no prior choice is needed."""
 
     @property
     def number(self) -> int | None:
         """Number of points, if the kind determines it."""
+        return None
 
+    @abc.abstractmethod
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         """The first ``count`` points of this kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomPoints:
+class RandomPoints(ChallengeKind):
     """Random records: the risk of an average person in the data."""
 
-    name: ClassVar[str] = "random"
+    name: ClassVar[str] = "random"  # type: ignore[misc]
     random: ClassVar[bool] = True
-    number: ClassVar[None] = None
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         return _records(population, _drawn(population, count, rng, self.name))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mislabelled:
+class Mislabelled(ChallengeKind):
     """Copies of random records with a wrong label; D never contains the original."""
 
-    name: ClassVar[str] = "mislabelled"
-    random: ClassVar[bool] = False
-    number: ClassVar[None] = None
+    name: ClassVar[str] = "mislabelled"  # type: ignore[misc]
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         origins = _drawn(population, count, rng, self.name)
@@ -109,7 +105,7 @@ class Mislabelled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outliers:
+class Outliers(ChallengeKind):
     """Records far from the others or close to records of another label; most extreme first.
 
     With labels, records are ranked by a^2 / b, where a is the mean distance to the nearest records of
@@ -123,9 +119,7 @@ class Outliers:
     """
 
     neighbours: int = 10
-    name: ClassVar[str] = "outliers"
-    random: ClassVar[bool] = False
-    number: ClassVar[None] = None
+    name: ClassVar[str] = "outliers"  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         _validate.whole_number("neighbours", self.neighbours)
@@ -140,7 +134,7 @@ class Outliers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomPoints:
+class CustomPoints(ChallengeKind):
     """Challenge points chosen or created by your own function.
 
     Parameters
@@ -154,8 +148,6 @@ class CustomPoints:
 
     function: Callable[[Population, int, np.random.Generator], Any]
     name: str = "custom"
-    random: ClassVar[bool] = False
-    number: ClassVar[None] = None
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         made = self.function(population.given, count, rng)
@@ -174,7 +166,7 @@ class CustomPoints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenPoints:
+class GivenPoints(ChallengeKind):
     """Records given by their indices.
 
     Parameters
@@ -184,8 +176,7 @@ class GivenPoints:
     """
 
     indices: tuple[int, ...]
-    name: ClassVar[str] = "given"
-    random: ClassVar[bool] = False
+    name: ClassVar[str] = "given"  # type: ignore[misc]
     may_grow: ClassVar[tuple[str, ...]] = ("indices",)  # the store checks the records of each base
 
     def __post_init__(self) -> None:
@@ -225,7 +216,7 @@ def challenge_kind_of(challenge: Challenge) -> ChallengeKind:
     """
     if isinstance(challenge, str):
         return CHALLENGE_KINDS[_validate.one_of("challenge", challenge, CHALLENGE_KINDS)]
-    if isinstance(challenge, ChallengeKind) and not isinstance(challenge, type):
+    if isinstance(challenge, ChallengeKind):
         return challenge
     if isinstance(challenge, list | tuple | np.ndarray):
         return GivenPoints(indices=tuple(challenge))

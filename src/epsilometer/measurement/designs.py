@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,162 +23,75 @@ from epsilometer.attacks.rules import Attack, LikelihoodRatio
 from epsilometer.attacks.scoring import scores_of as scores_of_losses
 from epsilometer.attacks.shadows import CrossFedScores, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
-from epsilometer.errors import InputError
-from epsilometer.measurement.bases import (
-    Adjacency,
-    Base,
-    ChallengeBase,
-    draw_around,
-    draw_base,
-)
-from epsilometer.measurement.challenges import Chosen
-from epsilometer.measurement.one_run import GRADIENT, OneRun
-from epsilometer.measurement.pool import pool_design
-from epsilometer.measurement.population import Population
+from epsilometer.measurement.bases import Adjacency, Base, Source, draw_base
 from epsilometer.model.measured import CROSS_FED, INDEPENDENT
 from epsilometer.model.scores import Scores
 
 
-class Design(Protocol):
-    """How the models of a plan are used."""
+class Design(abc.ABC):
+    """How the models of a plan are used; defaults are those of designs with separate models."""
 
-    @property
-    def replicates(self) -> int:
-        """Challenges per base under each hypothesis."""
-
-    def identity(self) -> dict[str, object]:
-        """Everything except the number of replicates, which may grow."""
-
-    @property
-    def canaries(self) -> int:
-        """Number of canaries that share one model; 0 if a base has many models and one point."""
+    canaries: int = 0
+    """Number of canaries that share one model; 0 if a base has many models and one point."""
+    uses_queries: ClassVar[bool] = False
+    """Whether models are also queried at augmentations of the points."""
 
     @property
     def in_gradients(self) -> bool:
         """Whether the algorithm inserts and scores the canaries itself."""
-
-    @property
-    def uses_queries(self) -> bool:
-        """Whether models are also queried at augmentations of the points."""
+        return False
 
     @property
     def facts(self) -> dict[str, object]:
         """Details for display in addition to the name, as plain values."""
-
-    def attack_description(self, statistic: str) -> dict[str, object]:
-        """How its losses are attacked, as plain values; ``statistic`` is the requested one."""
+        return {}
 
     @property
     def judging(self) -> dict[str, object]:
         """How losses are evaluated, as stored and changeable later; empty if there is no choice."""
-
-    def models(self, hypothesis: int) -> int:
-        """Number of losses that a base has under a hypothesis; replicates count from 0."""
-
-    def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """Total number of challenge points of ``bases`` bases; 0 for designs with canaries."""
-
-    def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Raise :class:`InputError` if the algorithm or adjacency does not support this design."""
-
-    def draw(
-        self,
-        number: int,
-        *,
-        population: Population,
-        dataset_size: int,
-        adjacency: Adjacency,
-        seed: int,
-        chosen: Chosen | None = None,
-    ) -> Base:
-        """The base of a given number, independent of how many are drawn.
-
-        ``chosen`` holds the challenge points; None draws them too.
-        """
-
-    def groups(self, base: Base) -> Iterator[tuple[int, range]]:
-        """The models of a base, as hypothesis and replicates."""
-
-    def attack(self, losses: Any, attack: Any = ..., *, statistic: Any = ...) -> AttackResult:
-        """Attack losses measured with this design: `Losses`, or `PoolLosses` for a pool."""
-
-    def scores(self, losses: Any, statistic: Any = ..., *, skip: bool = ...) -> Scores:
-        """Scores of all measured losses."""
-
-
-class SeparateModels(abc.ABC):
-    """Base class of designs in which every loss comes from a separately trained model."""
-
-    canaries: ClassVar[int] = 0
-    in_gradients: ClassVar[bool] = False
-    uses_queries: ClassVar[bool] = False
-
-    @property
-    def facts(self) -> dict[str, object]:
         return {}
 
     def attack_description(self, statistic: str) -> dict[str, object]:
+        """How its losses are attacked, as plain values; ``statistic`` is the requested one."""
         return {"statistic": statistic}
 
-    @property
-    def judging(self) -> dict[str, object]:
-        return {}
-
-    @abc.abstractmethod
-    def models(self, hypothesis: int) -> int: ...
+    def check(self, algorithm: object, adjacency: Adjacency) -> None:  # noqa: B027 - any is supported
+        """Raise :class:`InputError` if the algorithm or adjacency does not support this design."""
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """One per base."""
+        """Total number of challenge points of ``bases`` bases; 0 for designs with canaries."""
         del dataset_size
         return bases
 
-    def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Any algorithm is supported."""
-        del algorithm, adjacency
+    @abc.abstractmethod
+    def identity(self) -> dict[str, object]:
+        """Everything except the number of replicates, which may grow."""
 
-    def draw(
-        self,
-        number: int,
-        *,
-        population: Population,
-        dataset_size: int,
-        adjacency: Adjacency,
-        seed: int,
-        chosen: Chosen | None = None,
-    ) -> ChallengeBase:
-        if chosen is None:
-            return draw_base(
-                number,
-                population_size=population.records,
-                dataset_size=dataset_size,
-                adjacency=adjacency,
-                seed=seed,
-            )
-        return draw_around(
-            number,
-            challenge=int(chosen.indices[number]),
-            excluded=chosen.excluded(number),
-            crafted=chosen.fingerprint(number),
-            population_size=population.records,
-            dataset_size=dataset_size,
-            adjacency=adjacency,
-            seed=seed,
-        )
+    @abc.abstractmethod
+    def models(self, hypothesis: int) -> int:
+        """Number of losses that a base has under a hypothesis; replicates count from 0."""
 
-    def groups(self, base: Base) -> Iterator[tuple[int, range]]:
+    def draw(self, number: int, source: Source) -> Base:
+        """The base of a given number, independent of how many are drawn."""
+        return draw_base(number, source)
+
+    def groups(self, base: Any) -> Iterator[tuple[int, range]]:
+        """The models of a base, as hypothesis and replicates."""
         del base
         for hypothesis in (0, 1):
             yield hypothesis, range(self.models(hypothesis))
 
-    def scores(
-        self, losses: Losses, statistic: Statistic | None = None, *, skip: bool = False
-    ) -> Scores:
+    @abc.abstractmethod
+    def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
+        """Attack losses measured with this design: `Losses`, or `PoolLosses` for a pool."""
+
+    def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
         """Scores of every model, challenge or shadow; see `epsilometer.attacks.scoring.scores_of`."""
         return scores_of_losses(losses, statistic, skip=skip)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossFed(SeparateModels):
+class CrossFed(Design):
     """Cross-feeding (the paper's MeasureMIAFast): every model is a challenge and a shadow of the others.
 
     The decisions of a base share shadow models, so its counts are correlated: estimate with the
@@ -198,8 +111,7 @@ class CrossFed(SeparateModels):
     replicates: int
 
     def __post_init__(self) -> None:
-        number = _validate.whole_number("replicates", self.replicates, least=3)
-        object.__setattr__(self, "replicates", number)
+        _check_numbers(self, replicates=3)
 
     def identity(self) -> dict[str, object]:
         return {"name": "MeasureMIAFast"}
@@ -208,9 +120,7 @@ class CrossFed(SeparateModels):
         del hypothesis
         return self.replicates
 
-    def attack(
-        self, losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
-    ) -> AttackResult:
+    def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Attack each model with all others of its base as shadows; see `cross_feed`."""
         return cross_feed(losses, attack, statistic=statistic)
 
@@ -263,7 +173,7 @@ def cross_feed(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShadowModels(SeparateModels):
+class ShadowModels(Design):
     """Independent shadow models for every challenge (the paper's MeasureMIA).
 
     Costs 2 N (1 + M0 + M1) models per base.  Decisions are independent given the attack's error rates,
@@ -286,9 +196,7 @@ class ShadowModels(SeparateModels):
     shadows_h1: int
 
     def __post_init__(self) -> None:
-        for name, least in (("replicates", 1), ("shadows_h0", 2), ("shadows_h1", 2)):
-            number = _validate.whole_number(name, getattr(self, name), least=least)
-            object.__setattr__(self, name, number)
+        _check_numbers(self, replicates=1, shadows_h0=2, shadows_h1=2)
 
     def identity(self) -> dict[str, object]:
         shadows = {"shadows_h0": self.shadows_h0, "shadows_h1": self.shadows_h1}
@@ -300,9 +208,7 @@ class ShadowModels(SeparateModels):
     def _block(self, hypothesis: int) -> int:
         return 1 + 2 * (self.shadows_h1 if hypothesis else self.shadows_h0)
 
-    def attack(
-        self, losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
-    ) -> AttackResult:
+    def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Attack each challenge with the shadows of its block."""
         attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
         tables = (self._table(losses, 0), self._table(losses, 1))
@@ -341,6 +247,13 @@ class ShadowModels(SeparateModels):
         return table
 
 
+def _check_numbers(design: Design, **least: int) -> None:
+    """Make whole numbers of parameters, or refuse them."""
+    for name, smallest in least.items():
+        number = _validate.whole_number(name, getattr(design, name), least=smallest)
+        object.__setattr__(design, name, number)
+
+
 def _dropped(losses: Losses, used: BoolArray, scores: tuple[FloatArray, FloatArray]) -> list[int]:
     """The number of used losses without a finite score, per base."""
     given = np.bincount(losses.base[used], minlength=len(losses.names))
@@ -365,26 +278,3 @@ def _p_values(
     least_h0, least_h1 = attack.least_shadows
     few = (shadows_h0.moments().count < least_h0) | (shadows_h1.moments().count < least_h1)
     return np.where(np.isnan(scores) | few, np.nan, p_values)
-
-
-def design_of(identity: object, models_h0: int, judging: object = None) -> Design:
-    """The design recorded in a store, with its number of models under H0.
-
-    ``judging`` is the stored description of how losses are evaluated.
-    """
-    described = identity if isinstance(identity, dict) else {}
-    if described.get("name") == "MeasureMIA":
-        shadows_h0, shadows_h1 = described.get("shadows_h0"), described.get("shadows_h1")
-        if isinstance(shadows_h0, int) and isinstance(shadows_h1, int) and shadows_h0 >= 2:
-            blocks = max(1, models_h0 // (1 + 2 * shadows_h0))
-            return ShadowModels(replicates=blocks, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
-    if described.get("name") == "MeasureMIAFast":
-        return CrossFed(replicates=models_h0)
-    if described.get("name") == "MeasureOneRun":
-        # Custom kinds and statistics are not run again; the store already has their losses.
-        compare = str(described.get("compare_with", "nothing"))
-        kind = GRADIENT if described.get("kind") == GRADIENT else "population"
-        return OneRun(canaries=models_h0, kind=kind, compare_with=compare)
-    if described.get("name") == "MeasurePool":
-        return pool_design(described, judging, models_h0)
-    raise InputError(f"expected a known design, got {described!r}.")

@@ -1,7 +1,7 @@
 """Duplicate records: a challenge point with a copy in the training data leaks less than it could.
 
 Records are equal if features and label agree; equal features under different labels are reported
-separately.
+separately.  They are found by hashes of 64 bits: one false warning among a billion populations.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from epsilometer.measurement.population import Population
 
 MOST_DUPLICATES_NAMED = 3
 """Bases, groups or records that are named one by one; the rest are counted."""
+
+HARDLY_BOTH = "a model can hardly learn both, so"
 
 
 class Duplicates(NamedTuple):
@@ -54,12 +56,8 @@ def duplicates_of(population: Population, point: int, records: ArrayLike) -> Dup
     >>> found.equal.tolist(), found.relabelled.tolist()
     ([2], [3])
     """
-    among = np.asarray(records, dtype=np.int64)
-    hashes = population.row_hashes
-    near = among[(hashes[among] == hashes[point]) & (among != point)]
-    mine = population.features[point].ravel()
-    rows = population.features[near].reshape(len(near), len(mine))
-    copies = near[(rows == mine).all(axis=1)]
+    among, hashes = np.asarray(records, dtype=np.int64), population.row_hashes
+    copies = among[(hashes[among] == hashes[point]) & (among != point)]
     if population.labels is None:
         return Duplicates(copies, copies[:0])
     same = population.labels[copies] == population.labels[point]
@@ -78,27 +76,18 @@ def duplicates_within(population: Population, records: ArrayLike) -> Groups:
     >>> [group.tolist() for group in equal], [group.tolist() for group in relabelled]
     ([[0, 2]], [[0, 2, 3]])
     """
-    among = np.unique(np.asarray(records, dtype=np.int64))
-    _, group, counts = np.unique(
-        population.row_hashes[among], return_inverse=True, return_counts=True
-    )
-    order = np.argsort(group, kind="stable")
+    among, hashes = np.unique(np.asarray(records, dtype=np.int64)), population.row_hashes
+    alike = among[np.argsort(hashes[among], kind="stable")]
+    parts = np.split(alike, np.flatnonzero(np.diff(hashes[alike])) + 1)
     duplicates = Groups([], [])
-    for number, end in enumerate(np.cumsum(counts)):
-        left = among[order[end - counts[number] : end]]
-        while len(left) > 1:  # once, unless hashes collide
-            equal, relabelled = duplicates_of(population, int(left[0]), left)
-            copies = np.sort(np.concatenate([left[:1], equal, relabelled]))
-            left = np.setdiff1d(left, copies)
-            if len(relabelled):
-                duplicates.relabelled.append(copies)
-            labels = (
-                np.zeros(len(copies)) if population.labels is None else population.labels[copies]
-            )
-            same = [copies[labels == label] for label in np.unique(labels)]
-            duplicates.equal.extend(members for members in same if len(members) > 1)
-    for groups in duplicates:
-        groups.sort(key=lambda members: int(members[0]))
+    for part in sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0])):
+        labels = np.zeros(len(part)) if population.labels is None else population.labels[part]
+        kinds = np.unique(labels)
+        if len(kinds) > 1:
+            duplicates.relabelled.append(part)
+        same = [part[labels == kind] for kind in kinds]
+        duplicates.equal.extend(members for members in same if len(members) > 1)
+    duplicates.equal.sort(key=lambda members: int(members[0]))
     return duplicates
 
 
@@ -113,24 +102,20 @@ def base_warnings(population: Population, names: Sequence[str], bases: Iterable[
             continue
         copies = duplicates_of(population, base.challenge, base.records(0))
         made = base.challenge >= population.records
-        point = "crafted" if made else f"record {base.challenge}"
+        point = f"challenge point ({'crafted' if made else f'record {base.challenge}'})"
         if len(copies.equal):
             equal.append(
-                f"base {name}: its challenge point ({point}) is also in D as {_listed(copies.equal)}: "
-                "the attack cannot tell them apart, so this base underestimates the leakage."
+                f"base {name}: its {point} is also in D as {_listed(copies.equal)}: the attack cannot "
+                "tell them apart, so this base underestimates the leakage."
             )
         elif len(copies.relabelled):
             relabelled.append(
-                f"base {name}: D has the features of its challenge point ({point}) under another label, "
-                f"as {_listed(copies.relabelled)}: a model can hardly learn both, so this base may "
-                "underestimate the leakage."
+                f"base {name}: D has the features of its {point} under another label, as "
+                f"{_listed(copies.relabelled)}: {HARDLY_BOTH} this base may underestimate the leakage."
             )
-    return [
-        *_first(equal, "{} more bases have a copy of their challenge point in D."),
-        *_first(
-            relabelled, "{} more bases have the features of their point in D under another label."
-        ),
-    ]
+    more = "bases have a copy of their challenge point in D"
+    more_relabelled = "bases have the features of their point in D under another label"
+    return [*_first(equal, more), *_first(relabelled, more_relabelled)]
 
 
 def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
@@ -142,25 +127,21 @@ def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
         for group in duplicates.equal
     ]
     relabelled = [
-        f"pool: {_listed(group)} have the same features under different labels: a model can hardly "
-        "learn both, so they may underestimate the leakage."
+        f"pool: {_listed(group)} have the same features under different labels: {HARDLY_BOTH} they may "
+        "underestimate the leakage."
         for group in duplicates.relabelled
     ]
-    return [
-        *_first(equal, "{} more groups in the pool consist of equal records."),
-        *_first(
-            relabelled, "{} more groups in the pool have the same features under several labels."
-        ),
-    ]
+    more = "groups in the pool consist of equal records"
+    more_relabelled = "groups in the pool have the same features under several labels"
+    return [*_first(equal, more), *_first(relabelled, more_relabelled)]
 
 
 def _first(sentences: list[str], rest: str) -> list[str]:
     """The first few sentences, and one that counts the rest."""
     more = len(sentences) - MOST_DUPLICATES_NAMED
-    # Replacing a single sentence by a count would save nothing.
-    return (
-        sentences if more <= 1 else [*sentences[:MOST_DUPLICATES_NAMED], rest.format(f"{more:,}")]
-    )
+    if more <= 1:  # replacing a single sentence by a count would save nothing
+        return sentences
+    return [*sentences[:MOST_DUPLICATES_NAMED], f"{more:,} more {rest}."]
 
 
 def _listed(records: IntArray) -> str:

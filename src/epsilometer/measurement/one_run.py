@@ -10,23 +10,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
-from epsilometer.attacks.rules import Attack
 from epsilometer.attacks.scoring import scores_of
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
-from epsilometer.measurement.bases import Adjacency
+from epsilometer.measurement.bases import Adjacency, Base, Source
 from epsilometer.measurement.canaries import Canaries, flip
 from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
-from epsilometer.measurement.challenges import Chosen
+from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import LossRow
 from epsilometer.model.scores import Scores
@@ -42,7 +40,7 @@ COMPARISONS = ("nothing", "initial", "reference")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CanaryRun:
+class CanaryRun(Base):
     """One training run: indices of D, and canaries with their coins.
 
     ``canaries`` is None if the algorithm inserts its own.
@@ -80,9 +78,6 @@ class CanaryRun:
             for number, (coin, loss) in enumerate(zip(self.coins, losses, strict=True))
         ]
 
-    def shared_points(self) -> dict[str, Any]:
-        return {}
-
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the records, canaries and coins."""
@@ -93,7 +88,7 @@ class CanaryRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneRun:
+class OneRun(Design):
     """Many canaries in each of a few training runs; the plan's challenge bases are the runs.
 
     Parameters
@@ -139,24 +134,13 @@ class OneRun:
                 "gradient canaries are scored by gradients: compare_with applies to losses only."
             )
         count = _validate.whole_number("canaries", canaries, least=2)
-        object.__setattr__(self, "canaries", count)
-        object.__setattr__(self, "kind", chosen)
-        object.__setattr__(self, "compare_with", compare_with)
-        object.__setattr__(self, "statistic", statistic or Loss())
-
-    uses_queries: ClassVar[bool] = False
+        fields = {"canaries": count, "kind": chosen, "compare_with": compare_with}
+        for field, value in {**fields, "statistic": statistic or Loss()}.items():
+            object.__setattr__(self, field, value)
 
     def attack_description(self, statistic: str) -> dict[str, object]:
         """Attacked through the scores of its canaries."""
         return {"statistic": statistic, "attack": "canaries of one training run"}
-
-    @property
-    def judging(self) -> dict[str, object]:
-        return {}
-
-    @property
-    def replicates(self) -> int:
-        return self.canaries
 
     @property
     def compares(self) -> bool:
@@ -225,24 +209,15 @@ class OneRun:
                 f"{type(algorithm).__name__} without it; use compare_with reference instead."
             )
 
-    def draw(
-        self,
-        number: int,
-        *,
-        population: Population,
-        dataset_size: int,
-        adjacency: Adjacency,
-        seed: int,
-        chosen: Chosen | None = None,
-    ) -> CanaryRun:
+    def draw(self, number: int, source: Source) -> CanaryRun:
         """The run of a given number, from its own random stream."""
-        del adjacency, chosen  # this design has canaries
+        population, dataset_size = source.population, source.dataset_size
         if dataset_size > len(population):
             raise InputError(
                 f"expected dataset_size <= {len(population)}, the number of records in the population, "
                 f"got dataset_size={dataset_size}."
             )
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(RUNS, number)))
+        rng = source.stream(RUNS, number)
         records = rng.choice(len(population), size=dataset_size, replace=False)
         canaries = None
         try:
@@ -258,17 +233,13 @@ class OneRun:
     def groups(self, base: Any) -> Iterator[tuple[int, range]]:
         yield int(base.coins[0]), range(1)
 
-    def attack(
-        self, losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
-    ) -> AttackResult:
+    def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         raise InputError(
             "these are losses of canaries in one training run, which have no shadow models to attack "
             "with; estimate, prove and compare read the store directly."
         )
 
-    def scores(
-        self, losses: Losses, statistic: Statistic | None = None, *, skip: bool = False
-    ) -> Scores:
+    def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
         """Scores of the canaries of each run; a statistic sees them in order, never with their coins."""
         del skip  # a run is stored completely or not at all
         chosen = Loss() if self.compares or self.in_gradients else statistic or Loss()

@@ -23,7 +23,7 @@ from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.algorithm import Algorithm
-from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, Include
+from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, Include, Source
 from epsilometer.measurement.challenges import (
     Challenge,
     ChallengeKind,
@@ -31,8 +31,9 @@ from epsilometer.measurement.challenges import (
     challenge_kind_of,
     choose,
 )
-from epsilometer.measurement.designs import Design
-from epsilometer.measurement.pool import PoolBase
+from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
+from epsilometer.measurement.one_run import GRADIENT, OneRun
+from epsilometer.measurement.pool import PoolBase, pool_design
 from epsilometer.measurement.population import Population
 
 STREAMS = 1
@@ -210,17 +211,14 @@ class Plan(Displayed, view="inputs.PLAN"):
         if not isinstance(self.challenge_bases, int):
             return tuple(self.challenge_bases)
         assert self.dataset_size is not None
-        return tuple(
-            self.design.draw(
-                number,
-                population=self.population,
-                dataset_size=self.dataset_size,
-                adjacency=self.adjacency,
-                seed=self.seed,
-                chosen=self.chosen,
-            )
-            for number in range(self.challenge_bases)
+        source = Source(
+            population=self.population,
+            dataset_size=self.dataset_size,
+            adjacency=self.adjacency,
+            seed=self.seed,
+            chosen=self.chosen,
         )
+        return tuple(self.design.draw(number, source) for number in range(self.challenge_bases))
 
     def first(self, bases: int) -> Plan:
         """A plan of the first bases only; these do not change, whatever chose their points."""
@@ -357,3 +355,27 @@ def _short(value: Any) -> str:
     if len(text) <= 40:
         return text
     return f"{text[:20]}... (hash {hashlib.sha256(text.encode()).hexdigest()[:8]})"
+
+
+def design_of(identity: object, models_h0: int, judging: object = None) -> Design:
+    """The design recorded in a store, with its number of models under H0.
+
+    ``judging`` is the stored description of how losses are evaluated.
+    """
+    described = identity if isinstance(identity, dict) else {}
+    match described.get("name"):
+        case "MeasureMIAFast":
+            return CrossFed(replicates=models_h0)
+        case "MeasureMIA":
+            shadows = {key: described.get(key) for key in ("shadows_h0", "shadows_h1")}
+            if all(isinstance(value, int) and value >= 2 for value in shadows.values()):
+                blocks = max(1, models_h0 // (1 + 2 * described["shadows_h0"]))
+                return ShadowModels(replicates=blocks, **shadows)  # type: ignore[arg-type]
+        case "MeasureOneRun":
+            # Custom kinds and statistics are not run again; the store already has their losses.
+            compare = str(described.get("compare_with", "nothing"))
+            kind = GRADIENT if described.get("kind") == GRADIENT else "population"
+            return OneRun(canaries=models_h0, kind=kind, compare_with=compare)
+        case "MeasurePool":
+            return pool_design(described, judging, models_h0)
+    raise InputError(f"expected a known design, got {described!r}.")

@@ -22,8 +22,8 @@ from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.pool_result import attack_result
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
-from epsilometer.measurement.bases import Adjacency
-from epsilometer.measurement.challenges import Chosen
+from epsilometer.measurement.bases import Base, Source
+from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import PoolRow
 from epsilometer.model.pool_scores import PoolScores
@@ -48,7 +48,7 @@ DEFAULT_ATTACK = "lira"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PoolBase:
+class PoolBase(Base):
     """The records and reference points of a pool, and the coins of every model.
 
     Parameters
@@ -74,7 +74,7 @@ class PoolBase:
     fixed_size: bool
     seed: int
     crafted: str | None = None
-    name: ClassVar[str] = "pool"
+    name: ClassVar[str] = "pool"  # type: ignore[misc]  # of every pool
 
     @cached_property
     def everything(self) -> IntArray:
@@ -131,7 +131,7 @@ class PoolBase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
+class Pool(Design):
     """A few models trained on random shares of a pool; every record of the pool is a challenge point.
 
     The plan's ``dataset_size`` is the number of records in the pool, and its ``challenge_bases`` is 1.
@@ -171,8 +171,6 @@ class Pool:
     pilot: bool
     judged: int | None
 
-    canaries: ClassVar[int] = 0
-    in_gradients: ClassVar[bool] = False
     uses_queries: ClassVar[bool] = True
 
     def __init__(
@@ -216,10 +214,6 @@ class Pool:
                 )
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def replicates(self) -> int:
-        return self.models_trained
 
     @property
     def teachers(self) -> int:
@@ -266,21 +260,9 @@ class Pool:
         del bases
         return min(DEFAULT_POINTS, dataset_size) if self.judged is None else self.judged
 
-    def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Any algorithm is supported."""
-        del algorithm, adjacency
-
-    def draw(
-        self,
-        number: int,
-        *,
-        population: Population,
-        dataset_size: int,
-        adjacency: Adjacency,
-        seed: int,
-        chosen: Chosen | None = None,
-    ) -> PoolBase:
+    def draw(self, number: int, source: Source) -> PoolBase:
         """The pool: chosen points, other records in random order, and references."""
+        dataset_size, chosen = source.dataset_size, source.chosen
         if number:
             raise InputError("expected one pool, got challenge_bases > 1.")
         if dataset_size < LEAST_RECORDS:
@@ -291,8 +273,7 @@ class Pool:
             raise InputError(
                 f"expected points <= {dataset_size}, the size of the pool, got points={self.judged}."
             )
-        key = np.random.SeedSequence(seed, spawn_key=(POOL, 0))
-        drawn = np.random.default_rng(key).permutation(population.records)
+        drawn = source.stream(POOL, 0).permutation(source.population.records)
         crafted = None
         if chosen is not None:
             # Chosen points first, then others, but never the record that a point was made from.
@@ -309,8 +290,8 @@ class Pool:
             references=drawn[dataset_size : dataset_size + self.references],
             crafted=crafted,
             share=self.share,
-            fixed_size=adjacency.name != "include",
-            seed=seed,
+            fixed_size=source.adjacency.name != "include",
+            seed=source.seed,
         )
 
     def groups(self, base: Any) -> Iterator[tuple[int, range]]:
@@ -341,14 +322,12 @@ class Pool:
             )
         return first
 
-    def scores(self, losses: PoolLosses, statistic: object = None, *, skip: bool = False) -> Scores:
+    def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
         """Scores per point; the attack has its own statistic."""
         del statistic, skip
         return self.pool_scores(losses).by_point()
 
-    def attack(
-        self, losses: PoolLosses, attack: PoolAttack | None = None, *, statistic: object = None
-    ) -> AttackResult:
+    def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Decisions on every evaluated model, from the ranks of the scores without the point."""
         del statistic
         chosen = attack or self.attack_method
