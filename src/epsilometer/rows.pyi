@@ -9,10 +9,10 @@ from epsilometer.measurement.bases import Replace as Replace
 from epsilometer.measurement.canary_kinds import CustomCanaries as CustomCanaries
 from epsilometer.measurement.challenges import CustomPoints as CustomPoints
 from epsilometer.measurement.challenges import Outliers as Outliers
-from epsilometer.measurement.checking import check_training as check_training
 from epsilometer.measurement.designs import cross_feed as cross_feed
 from epsilometer.measurement.engine import Measurement as Measurement
-from epsilometer.measurement.first_models import TrainingCheck as TrainingCheck
+from epsilometer.measurement.engine import TrainingCheck as TrainingCheck
+from epsilometer.measurement.engine import check_training as check_training
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.rows import Progress as Progress

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.repeats import first_repeats, repeats
-from epsilometer.measurement.checking import check_training
-from epsilometer.measurement.engine import measure
+from epsilometer.measurement.engine import check_training, measure
 from epsilometer.measurement.population import Dataset
 from tests.measurement.algorithms import NoisyMean, Nothing, plan
 

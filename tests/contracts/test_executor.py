@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import EpsilometerError, ExecutorError
-from epsilometer.measurement import engine, executors
+from epsilometer.measurement import executors, run
 from epsilometer.measurement.engine import Measurement, measure
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.store import MemoryStore, SqliteStore
@@ -114,20 +114,24 @@ def choice(request: pytest.FixtureRequest) -> Iterator[Choice]:
             yield Choice(name=name, executor=name)
 
 
-def _slow_if_local_dask(names: Sequence[str]) -> list[Any]:
-    """Starting a cluster for every test takes seconds; an existing one is reused."""
-    return [
-        pytest.param(name, marks=pytest.mark.slow) if name == "dask" else name for name in names
+QUICK = ("serial", "threads", "process pool", "dask address")
+"""Executors of the quick run: starting processes or a cluster for every test takes seconds."""
+
+
+def slow_unless(quick: Sequence[str], names: Sequence[str] = NAMES) -> pytest.MarkDecorator:
+    marked = [
+        name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names
     ]
+    return pytest.mark.parametrize("choice", marked, indirect=True)
 
 
-on_every = pytest.mark.parametrize("choice", _slow_if_local_dask(NAMES), indirect=True)
+on_every = slow_unless(QUICK)
 
 
 # --- losses ---------------------------------------------------------------------------------------
 
 
-@on_every
+@slow_unless((*QUICK, "processes"))
 def test_losses_are_those_of_the_serial_executor(choice: Choice, tmp_path: Path) -> None:
     log = tmp_path / "log"
     wanted = plan(NoisyMean(log=str(log)), bases=3, replicates=20)
@@ -141,15 +145,17 @@ def test_losses_are_those_of_the_serial_executor(choice: Choice, tmp_path: Path)
 
 
 @pytest.mark.parametrize("workers", [1, 3, 5])
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_losses_do_not_depend_on_the_number_of_workers(executor: str, workers: int) -> None:
     assert measure(plan(), executor=executor, workers=workers).only == measure(plan()).only
 
 
+@pytest.mark.slow
 def test_one_dask_worker_does_as_well() -> None:
     assert measure(plan(), executor="dask", workers=1).only == measure(plan()).only
 
 
+@pytest.mark.slow
 def test_dask_while_its_usual_port_is_taken() -> None:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # already in use, which is fine
@@ -282,9 +288,7 @@ def test_exceptions_of_every_kind(choice: Choice, many: bool, tmp_path: Path) ->
     check_failures(measured, faults, log, retries=0)
 
 
-@pytest.mark.parametrize(
-    "choice", ["threads", "processes", "thread pool", "process pool"], indirect=True
-)
+@slow_unless(QUICK, ("threads", "processes", "thread pool", "process pool"))
 def test_user_code_that_exits_is_a_failure(choice: Choice, tmp_path: Path) -> None:
     log = tmp_path / "log"
     algorithm = Faulty(faults=((1, 0, 4, "exit"),), log=str(log))
@@ -331,7 +335,7 @@ def test_no_model_can_be_trained(choice: Choice, tmp_path: Path) -> None:
 # --- workers that die -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("choice", _slow_if_local_dask(DYING), indirect=True)
+@slow_unless(("processes",), DYING)
 def test_a_model_that_kills_its_worker(choice: Choice, tmp_path: Path) -> None:
     log = tmp_path / "log"
     algorithm = Faulty(faults=((0, 1, 7, "kill"),), log=str(log))
@@ -347,6 +351,7 @@ def test_a_model_that_kills_its_worker(choice: Choice, tmp_path: Path) -> None:
     assert measured.only.loss.tolist() == whole[:place] + whole[place + 1 :]
 
 
+@pytest.mark.slow
 def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
     # Workers die while chunks are being handed out to others.
     faults = tuple((0, 1, replicate, "kill") for replicate in (0, 1, 2))
@@ -356,7 +361,8 @@ def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
     assert len(measured.only) == 77
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_models_all_over_that_kill_their_workers(tmp_path: Path, seed: int) -> None:
     """Every model is accounted for, even if the last ones running are among the faulty ones."""
     chosen = np.random.default_rng(seed).random(20) < 0.15
@@ -371,16 +377,18 @@ def test_models_all_over_that_kill_their_workers(tmp_path: Path, seed: int) -> N
     assert measured.trained == 20 - len(faults)
 
 
+@pytest.mark.slow
 def test_workers_that_die_whatever_they_train(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "MOST_DEATHS", 3)
+    monkeypatch.setattr(run, "MOST_DEATHS", 3)
     faults = tuple((*task, "kill") for task in plan(replicates=5).tasks())
     algorithm = Faulty(faults=faults, log=str(tmp_path / "log"))
     with pytest.raises(ExecutorError, match="4 workers in a row died"):
         measure(plan(algorithm, replicates=5), executor="processes", workers=2)
 
 
+@pytest.mark.slow
 def test_an_executor_of_the_caller_that_breaks(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     algorithm = Faulty(faults=((1, 1, 15, "kill"),), log=str(tmp_path / "log"))
@@ -461,8 +469,16 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes", "dask", "dask address"])
-@pytest.mark.parametrize("way", ["file", "text"])
+@pytest.mark.parametrize(
+    ("way", "executor"),
+    [
+        pytest.param(
+            way, name, marks=() if (way, name) == ("file", "processes") else pytest.mark.slow
+        )
+        for way in ("file", "text")
+        for name in ("serial", "processes", "dask", "dask address")
+    ],
+)
 def test_an_algorithm_in_the_main_script(
     executor: str, way: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from epsilometer.errors import ExecutorError, InputError, StoreError
-from epsilometer.measurement import engine, executors
+from epsilometer.measurement import executors, run
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Sizes, Task
 from epsilometer.measurement.rows import LossRow, Progress
@@ -88,7 +88,7 @@ def test_no_more_chunks_under_way_than_can_be_trained_and_one(slots: int) -> Non
 
 
 def test_chunks_grow_step_by_step_to_the_time_aimed_at() -> None:
-    recorder = Recorder(slots=1, seconds=engine.CHUNK_SECONDS / 10)
+    recorder = Recorder(slots=1, seconds=run.CHUNK_SECONDS / 10)
     measure(plan(bases=1, replicates=100), executor=recorder)
     # Three models are trained before all others, one by one.
     assert recorder.sizes[:5] == [1, 1, 1, 8, 10]
@@ -96,13 +96,13 @@ def test_chunks_grow_step_by_step_to_the_time_aimed_at() -> None:
 
 
 def test_chunks_of_slow_models_hold_one() -> None:
-    recorder = Recorder(slots=1, seconds=10 * engine.CHUNK_SECONDS)
+    recorder = Recorder(slots=1, seconds=10 * run.CHUNK_SECONDS)
     measure(plan(), executor=recorder)
     assert set(recorder.sizes) == {1}
 
 
 def test_chunks_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "LARGEST_CHUNK", 7)
+    monkeypatch.setattr(run, "LARGEST_CHUNK", 7)
     recorder = Recorder(slots=1, seconds=1e-9)
     measure(plan(replicates=100), executor=recorder)
     assert max(recorder.sizes) == 7

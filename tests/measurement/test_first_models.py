@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import TrainingError
-from epsilometer.measurement.checking import check_training
-from epsilometer.measurement.engine import measure
+from epsilometer.measurement.engine import check_training, measure
 from epsilometer.measurement.first_models import Pace, duration, time_sentence
 from epsilometer.measurement.store import MemoryStore
 from tests.measurement.algorithms import (

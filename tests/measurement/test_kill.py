@@ -130,13 +130,13 @@ def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kil
 TWENTY = pytest.param(20, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("kills", [3, TWENTY])
+@pytest.mark.parametrize("kills", [4, TWENTY])
 @pytest.mark.parametrize(
     ("executor", "until"),
     [
-        pytest.param("serial", 0.5, marks=pytest.mark.slow),
+        ("serial", 0.5),
         pytest.param("threads", 0.6, marks=pytest.mark.slow),
-        ("processes", 1.8),
+        pytest.param("processes", 1.8, marks=pytest.mark.slow),
     ],
 )
 def test_killed_again_and_again(

@@ -627,9 +627,9 @@ def ideal_scores(noise: float, rate: float, steps: int, count: int) -> em.Scores
     ("noise", "rate", "steps", "least"),
     [
         (2.0, 0.1, 1, 0.4),  # one step: the mixture is exact, with little data
-        (0.7, 0.3, 1, 0.9),
-        (0.7, 0.1, 7, 0.55),
-        (2.0, 0.1, 30, 0.7),
+        pytest.param(0.7, 0.3, 1, 0.9, marks=pytest.mark.slow),
+        pytest.param(0.7, 0.1, 7, 0.55, marks=pytest.mark.slow),
+        pytest.param(2.0, 0.1, 30, 0.7, marks=pytest.mark.slow),
         (2.0, 0.1, 300, 0.9),
         (5.0, 0.2, 300, 0.9),
     ],

@@ -13,9 +13,14 @@ from typing import Any
 from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress
 from epsilometer._warnings import tell
-from epsilometer.measurement.checking import check_training
-from epsilometer.measurement.engine import RETRIES, Measurement, measure
-from epsilometer.measurement.first_models import WARNING, TrainingCheck
+from epsilometer.measurement.engine import (
+    RETRIES,
+    Measurement,
+    TrainingCheck,
+    check_training,
+    measure,
+)
+from epsilometer.measurement.first_models import WARNING
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.store import SqliteStore
 

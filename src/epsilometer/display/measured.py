@@ -12,8 +12,8 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult, ErrorCurves
 from epsilometer.display import data
 from epsilometer.display.view import View
-from epsilometer.measurement.engine import Measurement
-from epsilometer.measurement.first_models import TrainingCheck, duration
+from epsilometer.measurement.engine import Measurement, TrainingCheck
+from epsilometer.measurement.first_models import duration
 from epsilometer.measurement.training_claims import LargestClaim
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart

@@ -1,24 +1,9 @@
-"""The coordinator: hands out models to train, collects and commits losses, gives up on failures.
-
-Only this process writes to the store.  Results do not depend on which worker trains a model or in which
-order, because each model has its own random stream.  Chunks are taken in random order, so two processes
-on one store rarely train the same model twice (and if they do, one loss is kept).
-"""
+"""Measuring a plan: train every model that its store does not hold yet, or only the first ones."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    wait,
-)
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -30,48 +15,17 @@ from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import tell
 from epsilometer.attacks.repeats import repeats
-from epsilometer.errors import EpsilometerError, ExecutorError
-from epsilometer.measurement.algorithm import batch_size_of
-from epsilometer.measurement.executors import (
-    ResultLostError,
-    WorkerDiedError,
-    WorkerPool,
-    open_pool,
-)
-from epsilometer.measurement.failures import (
-    Failure,
-    Streak,
-    Streaks,
-    message_of,
-    side_of,
-    training_error,
-)
-from epsilometer.measurement.first_models import FirstModels
-from epsilometer.measurement.plan import Plan, Task
-from epsilometer.measurement.rows import Progress, Row, models_done
+from epsilometer.errors import EpsilometerError
+from epsilometer.measurement.executors import open_pool, planned_slots
+from epsilometer.measurement.failures import Failure, Streak, training_error
+from epsilometer.measurement.first_models import WARNING, seconds_for
+from epsilometer.measurement.plan import Plan, Sizes
+from epsilometer.measurement.rows import Progress, models_done
+from epsilometer.measurement.run import Run
 from epsilometer.measurement.store import MemoryStore, SqliteStore
-from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
 
 RETRIES = 2
 """Enough for random failures; a model that fails three times is likely to fail again."""
-
-CHUNK_SECONDS = 0.3
-"""Target training time per chunk: long enough to make the cost of handing it out negligible."""
-
-COMMIT_SECONDS = 0.2
-"""Losses are committed after at most this time."""
-
-LARGEST_CHUNK = 1000
-"""Most models whose losses can be lost when a worker dies."""
-
-LARGEST_ANSWER = 4_000_000
-"""Most losses that a worker sends back at once: 32 MB."""
-
-MOST_DEATHS = 10
-"""If more workers in a row die, with nothing trained in between, no single model is to blame."""
-
-MOST_LOST = 10
-"""How often a model's result may be lost before this counts as a failure."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -177,7 +131,7 @@ def measure(
             run.first_models.begin(opened, schedule=not run.reused)
             if run.groups or run.first_models.waiting:
                 run.train_on(open_pool(executor, plan, workers=workers))
-            measured = run.result()
+            measured = _result(run)
     tell(measured.warnings)
     return measured
 
@@ -194,314 +148,150 @@ def opened_store(store: SqliteStore | str | PathLike[str] | None) -> Iterator[Sq
             yield opened
 
 
-class Run:
-    """The state of one call of `measure`."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TrainingCheck(Plotted, view="measured.TRAINING_CHECK"):
+    """Result of training the first models of a plan.
 
-    def __init__(
-        self,
-        plan: Plan,
-        store: SqliteStore,
-        retries: int,
-        on_progress: Callable[[Progress], None] | None,
-        on_message: OnMessage | None,
-    ) -> None:
-        self.plan, self.store, self.retries = plan, store, retries
-        self.on_progress = on_progress or (lambda _: None)
-        self.sizes = plan.sizes
-        self.groups: list[Chunk] = []
-        """Models per base and hypothesis that are still to be handed out."""
-        self.batch_size = batch_size_of(plan.algorithm)
-        self.first_models = FirstModels(
+    Attributes
+    ----------
+    losses
+        By variant name, losses of the first base without and with the challenge point; for canaries,
+        excluded and included ones.
+    models_done, models_trained
+        Models whose losses are in the store, and how many of them were trained by this check.
+    seconds_per_model
+        Training time per model on one worker; None if there was nothing left to train.
+    workers
+        Number of models that will be trained at the same time.
+    failures
+        Models that failed in this check although others of their hypothesis did not.
+    warnings
+        Anything that looks wrong, one sentence each.
+    """
+
+    plan: Plan
+    losses: dict[str, tuple[list[float], list[float]]]
+    models_done: int
+    models_trained: int
+    seconds_per_model: float | None
+    workers: int
+    failures: list[Failure]
+    warnings: list[str]
+
+    @property
+    def models(self) -> int:
+        """Number of models in the plan."""
+        return self.plan.sizes.models
+
+    @property
+    def seconds_left(self) -> float:
+        """Approximate time for training the rest."""
+        left = self.models - self.models_done
+        return seconds_for(left, self.seconds_per_model or 0.0, self.workers)
+
+    def described(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "models": self.models,
+            "models_done": self.models_done,
+            "models_trained": self.models_trained,
+            "workers": self.workers,
+            "seconds_per_model": self.seconds_per_model,
+            "seconds_left": self.seconds_left,
+            "losses": [
+                {"variant": name, "losses_h0": without, "losses_h1": with_point}
+                for name, (without, with_point) in self.losses.items()
+            ],
+            "models_failed": [failure.described() for failure in self.failures],
+            "warnings": self.warnings,
+        }
+
+
+def check_training(
+    plan: Plan,
+    store: SqliteStore | str | PathLike[str] | None = None,
+    *,
+    executor: str | Executor = "serial",
+    workers: int | None = None,
+    accept_changed_code: bool = False,
+    on_progress: OnProgress = None,
+) -> TrainingCheck:
+    """Train only the first models of a plan, to check that training works and estimate the total time.
+
+    Trains one model with the challenge point and two without, whose losses must differ; for
+    `OneRun`, one run.  Their losses are kept, so nothing is trained twice.  Parameters and errors
+    are those of `measure`.
+    """
+    with opened_store(store) as opened:
+        opened.prepare(plan, accept_changed_code=accept_changed_code)
+        messages: list[str] = []
+        slots = planned_slots(executor, workers)
+        with progress_of(on_progress, messages.append, state=_first_done) as callbacks:
+            run = Run(plan, opened, RETRIES, *callbacks)
+            run.first_models.begin(opened, schedule=True)
+            run.first_models.alone = True
+            if run.first_models.waiting:
+                # Two workers are enough, and each has to load the data.
+                pool = open_pool(executor, plan, workers=min(2, slots))
+                slots = max(slots, pool.slots)
+                run.train_on(pool)
+        if run.failed and not run.reused + run.trained:
+            first = run.failed[0]
+            streak = Streak(
+                message=first.message,
+                tasks=tuple(failure.task for failure in run.failed),
+                trained=False,
+            )
+            raise training_error(streak, plan.sizes, first, opened)
+        return TrainingCheck(
             plan=plan,
-            groups=self.groups,
-            batch_size=self.batch_size,
-            on_message=on_message or (lambda _: None),
-        )
-        self.reused = 0
-        before = {side_of(self.sizes, hypothesis): False for _, hypothesis, _ in plan.groups()}
-        for base, hypothesis, replicates in plan.groups():
-            every = Chunk(base, hypothesis, tuple(replicates))
-            if (missing := self._missing(every)).replicates:
-                self.groups.append(missing)
-            before[side_of(self.sizes, hypothesis)] |= len(missing.replicates) < len(replicates)
-        self.streaks = Streaks(
-            models=self.sizes.models,
-            bases=self.sizes.challenge_bases,
-            trained=before,
-            known={failure.task: failure.message for failure in store.failures()},
-        )
-        self.problems: dict[Task, TaskFailure] = {}
-        """Last failure of each model that will be retried."""
-        self.stopping = False
-        self.slots = 1
-        self.trained = 0
-        self.failed: list[Failure] = []
-        self.attempts: Counter[Task] = Counter()
-        self.to_retry: deque[Task] = deque()
-        """Models of failed chunks: handed out one at a time, to find the one that fails."""
-        self.suspects: deque[Task] = deque()
-        """Models in progress when a worker died: retrained with nothing else running."""
-        self.running: dict[Future[Answer], Chunk] = {}
-        self.alone: Future[Answer] | None = None
-        """A suspect that is running alone."""
-        self.lost: Counter[Task] = Counter()
-        self.deaths = 0
-        """Workers that died while running a single model, since one was last trained."""
-        self.waiting: list[Row] = []
-        self.last_commit = time.monotonic()
-        self.chunk_size = 1.0
-        self.order = random.Random()
-
-    # --- the loop -----------------------------------------------------------------------------
-
-    def train_on(self, pool: WorkerPool) -> None:
-        """Train with a pool, then close it."""
-        try:
-            self.train(pool)
-        except BaseException:
-            pool.close(wait=False)  # do not wait for running models
-            raise
-        pool.close()
-
-    def train(self, pool: WorkerPool) -> None:
-        run = self.store.begin_run(pool.name)
-        try:
-            while self._hand_out(pool):
-                self.on_progress(self._progress())
-                ready, _ = wait(self.running, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
-                self._collect(ready, pool)
-                if time.monotonic() - self.last_commit >= COMMIT_SECONDS:
-                    self._commit()
-        finally:
-            # Also when interrupted, so that no received loss is discarded.
-            self.stopping = True
-            self._salvage()
-            self._commit()
-            self.on_progress(self._progress())
-            self.store.end_run(run, self.trained)
-
-    def _progress(self) -> Progress:
-        return Progress(
-            self.reused + self.trained, self.sizes.models, self.trained, len(self.failed)
+            losses=first_losses(opened, plan.sizes),
+            models_done=run.reused + run.trained,
+            models_trained=run.trained,
+            seconds_per_model=run.first_models.pace.best if run.first_models.pace.chunks else None,
+            workers=slots,
+            failures=sorted(run.failed),
+            warnings=[text.removeprefix(WARNING) for text in messages if text.startswith(WARNING)],
         )
 
-    def _hand_out(self, pool: WorkerPool) -> bool:
-        """Keep the workers busy; returns False when nothing is running or left to do."""
-        if self.alone in self.running:
-            return True
-        if self.suspects:
-            if not self.running:
-                self.alone = self._submit(pool, Chunk.of(self.suspects.popleft()))
-            return True
-        self.slots = pool.slots
-        # One extra chunk is queued so that no worker is ever idle; with a single slot, chunks run in
-        # this thread and have finished before the next is handed out.
-        most = self.slots + 1 if self.slots > 1 else 1
-        while len(self.running) < most:
-            chunk = self._next_chunk()
-            if chunk is None:
-                break
-            self._submit(pool, chunk)
-        return bool(self.running or self.suspects or self.to_retry or self.first_models.waiting)
 
-    def _submit(self, pool: WorkerPool, chunk: Chunk) -> Future[Answer] | None:
-        try:
-            future = pool.submit(chunk)
-        except BrokenExecutor:
-            self._recover([chunk], pool)
-            return None
-        except RuntimeError as error:
-            raise ExecutorError(
-                f"{pool.name}: accepts no more work ({error}). Losses received so far are kept."
-            ) from None
-        self.running[future] = chunk
-        return future
+def _first_done(state: Progress) -> tuple[str, None, None]:
+    return f"{state.trained:,} of the first models trained", None, None
 
-    def _next_chunk(self) -> Chunk | None:
-        if self.first_models.waiting:
-            return self.first_models.waiting.popleft()
-        if self.to_retry:
-            return Chunk.of(self.to_retry.popleft())
-        while self.groups and not self.first_models.alone:
-            place = self.order.randrange(len(self.groups))
-            base, hypothesis, left = self.groups.pop(place)
-            size = max(self.batch_size, int(self.chunk_size))
-            if left[size:]:
-                self.groups.append(Chunk(base, hypothesis, left[size:]))
-            # Another process may have trained some of these meanwhile.
-            if (fresh := self._missing(Chunk(base, hypothesis, left[:size]))).replicates:
-                return fresh
-        return None
 
-    def _missing(self, chunk: Chunk) -> Chunk:
-        """The part of a chunk that the store does not hold yet."""
-        done = self.store.done(chunk, self.sizes.variants)
-        self.reused += len(done)
-        return chunk._replace(replicates=tuple(n for n in chunk.replicates if n not in done))
+def first_losses(store: SqliteStore, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:
+    """Losses of the first base in a store, per variant, under H0 and H1.
 
-    # --- results ------------------------------------------------------------------------------
+    For a pool: per model, the mean over excluded points and the mean over included points.
+    """
+    losses: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sizes.variants}
+    for model in store.pool_rows(sizes) if sizes.points else ():
+        # For a pool, the mean over points: one number per model.
+        for hypothesis, side in enumerate((~model.member, model.member)):
+            if side.any():
+                losses[model.variant][hypothesis].append(float(model.losses[side].mean()))
+    for row in store.rows(sizes._replace(challenge_bases=1)):
+        losses[row.variant][row.hypothesis].append(row.loss)
+    return losses
 
-    def _collect(self, ready: Iterable[Future[Answer]], pool: WorkerPool) -> None:
-        broken: list[Chunk] = []
-        for future in ready:
-            chunk = self.running.pop(future)
-            error = CancelledError() if future.cancelled() else future.exception()
-            if error is None:
-                self._accept(chunk, future.result())
-            elif isinstance(error, BrokenExecutor | CancelledError):
-                broken.append(chunk)
-            elif isinstance(error, WorkerDiedError):
-                self._suspect(chunk.tasks(), alone=future is self.alone)
-            elif isinstance(error, ResultLostError):
-                self._lost(chunk)
-            elif isinstance(error, KeyboardInterrupt):
-                raise error
-            else:
-                self._failed(chunk, TaskFailure(message_of(error)))
-        if broken:
-            self._recover(broken, pool)
 
-    def _suspect(self, tasks: list[Task], *, alone: bool) -> None:
-        """A worker died: a model that ran alone is to blame; otherwise rerun each model alone."""
-        if not alone:
-            self.suspects += tasks
-            return
-        self.deaths += 1
-        if self.deaths > MOST_DEATHS:
-            last = self.sizes.named(tasks[0])
-            raise ExecutorError(
-                f"{self.deaths} workers in a row died while training, with different models (last: "
-                f"{last}): does training work with the executor serial? Losses received so far are kept."
-            )
-        self._retry(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
-
-    def _lost(self, chunk: Chunk) -> None:
-        """Retry models whose result was lost; they fail only if it happens repeatedly."""
-        for task in chunk.tasks():
-            self.lost[task] += 1
-            if self.lost[task] <= MOST_LOST:
-                self.to_retry.append(task)
-            else:
-                self._retry(task, TaskFailure("its result was lost repeatedly"), self.to_retry)
-
-    def _accept(self, chunk: Chunk, trained: Answer) -> None:
-        if isinstance(trained, TaskFailure):
-            self._failed(chunk, trained)
-            return
-        self.deaths = 0
-        self.first_models.pace.add(len(chunk.replicates), trained.seconds)
-        wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
-        # Grow gradually: the first chunks may not be representative.
-        most = max(1, min(LARGEST_CHUNK, LARGEST_ANSWER // max(1, self.sizes.points)))
-        self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, most))
-        bad: dict[Task, str] = {}
-        for row in trained.rows:
-            if row.problem is not None:
-                canary = f"canary {row.replicate}: " if self.sizes.canaries else ""
-                bad.setdefault(self._task_of(row, chunk), f"{canary}{row.problem}")
-        good = [row for row in trained.rows if self._task_of(row, chunk) not in bad]
-        self.waiting += good
-        done = [task for task in chunk.tasks() if task not in bad]
-        if done:
-            self.streaks.trained(side_of(self.sizes, chunk.hypothesis), done)
-        self.first_models.check_repeats(good)
-        self.first_models.report_time(self.reused + self.trained + len(self.failed), self.slots)
-        for task, message in bad.items():
-            self._count_failure(task, TaskFailure(message))
-
-    def _task_of(self, row: Row, chunk: Chunk) -> Task:
-        """The model that a loss belongs to; a chunk of canaries is a single run."""
-        return chunk.tasks()[0] if self.sizes.canaries else Task(*row[:3])
-
-    def _failed(self, chunk: Chunk, problem: TaskFailure) -> None:
-        if len(chunk.replicates) > 1:
-            self.to_retry += chunk.tasks()
-        else:
-            self._count_failure(chunk.tasks()[0], problem)
-
-    def _count_failure(self, task: Task, problem: TaskFailure) -> None:
-        """Record a failure of the user's code, and end the run if everything fails."""
-        side = side_of(self.sizes, task.hypothesis)
-        self.problems[task] = problem
-        streak = self.streaks.failed(side, task, problem.message)
-        if streak is not None and not self.stopping:
-            self._stop(streak)
-        if not self.streaks.ever_trained(side):
-            self.first_models.add(side)  # try another model before retrying this one
-        hopeless = self.streaks.hopeless(problem.message)
-        self._retry(task, problem, self.to_retry, hopeless=hopeless)
-
-    def _retry(
-        self, task: Task, problem: TaskFailure, retry: deque[Task], *, hopeless: bool = False
-    ) -> None:
-        """Retry a model, or give it up."""
-        self.attempts[task] += 1
-        if self.attempts[task] <= self.retries and not hopeless:
-            if self.streaks.ever_trained(side_of(self.sizes, task.hypothesis)):
-                retry.appendleft(task)  # find out soon whether retrying helps
-            else:
-                retry.append(task)  # perhaps none can be trained: try others first
-            return
-        self.problems.pop(task, None)
-        self.streaks.given_up(task)
-        self._store_failure(task, problem)
-
-    def _store_failure(self, task: Task, problem: TaskFailure) -> None:
-        failure = Failure(task, self.attempts[task], *problem)
-        self.failed.append(failure)
-        self.store.add_failure(failure)
-
-    def _stop(self, streak: Streak) -> None:
-        """End the run: every model fails with the same error."""
-        self.attempts[streak.tasks[-1]] += 1
-        for task in streak.tasks:
-            if task in self.problems:  # not given up yet
-                self._store_failure(task, self.problems[task])
-        raise training_error(streak, self.sizes, self.problems[streak.tasks[-1]], self.store)
-
-    def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
-        """Restart after workers died, then retrain the running models one by one to find the culprit."""
-        self._salvage()
-        tasks = [task for chunk in (*broken, *self.running.values()) for task in chunk.tasks()]
-        self.running.clear()
-        self._commit()
-        pool.restart()
-        self._suspect(tasks, alone=len(tasks) == 1)
-
-    def _salvage(self) -> None:
-        """Collect the results of all chunks that have finished successfully."""
-        for future, chunk in list(self.running.items()):
-            if future.done() and not future.cancelled() and future.exception() is None:
-                del self.running[future]
-                self._accept(chunk, future.result())
-
-    def _commit(self) -> None:
-        rows, self.waiting = self.waiting, []
-        self.last_commit = time.monotonic()
-        if not rows:
-            return
-        new = self.store.add(rows)
-        models = len({row.base if self.sizes.canaries else row[:3] for row in rows})
-        # A row that already existed came from another process.
-        ours = models if len(self.sizes.variants) > 1 else new // max(1, self.sizes.canaries)
-        self.trained += ours
-        self.reused += models - ours
-
-    def result(self) -> Measurement:
-        if not self.trained + self.reused:
-            reason = self.failed[0] if self.failed else None
-            detail = f" ({self.sizes.named(reason.task)}: {reason.message})" if reason else ""
-            raise EpsilometerError(f"no model could be trained{detail}.")
-        accounted = self.trained + self.reused + len(self.failed)
-        if accounted != self.sizes.models:
-            raise EpsilometerError(
-                f"{accounted} models are accounted for, but {self.sizes.models} were planned; "
-                "losses received so far are kept: run again."
-            )
-        return Measurement(
-            plan=self.plan,
-            losses={name: self.store.measured(self.sizes, name) for name in self.sizes.variants},
-            trained=self.trained,
-            reused=self.reused,
-            failures=sorted(self.failed),
+def _result(run: Run) -> Measurement:
+    """All losses of a run that has ended."""
+    sizes = run.sizes
+    if not run.trained + run.reused:
+        reason = run.failed[0] if run.failed else None
+        detail = f" ({sizes.named(reason.task)}: {reason.message})" if reason else ""
+        raise EpsilometerError(f"no model could be trained{detail}.")
+    accounted = run.trained + run.reused + len(run.failed)
+    if accounted != sizes.models:
+        raise EpsilometerError(
+            f"{accounted} models are accounted for, but {sizes.models} were planned; "
+            "losses received so far are kept: run again."
         )
+    return Measurement(
+        plan=run.plan,
+        losses={name: run.store.measured(sizes, name) for name in sizes.variants},
+        trained=run.trained,
+        reused=run.reused,
+        failures=sorted(run.failed),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +23,6 @@ FIRST_EQUAL_FAILURES, EQUAL_FAILURES, EQUAL_FAILURES_LATER = 2, 5, 20
 """How many different models must fail with the same error, with none trained in between, to end a run:
 if none was ever trained; if this run has trained none; and later.  If every other model failed by
 chance, 20 failures in a row would be one in a million."""
-
-FRUITLESS = 3
-"""After this many models failed with the same error at every attempt, retrying is considered useless."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -158,7 +154,7 @@ def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> Tr
 
 
 class Streaks:
-    """Failures of a run: which ones end it, and which are not worth retrying.
+    """Failures of a run, and which of them end it.
 
     Parameters
     ----------
@@ -181,30 +177,20 @@ class Streaks:
         self._now = dict.fromkeys(trained, False)
         self._all = _OpenStreak()
         self._of = {hypothesis: _OpenStreak() for hypothesis in trained}
-        self._every_attempt: dict[Task, str | None] = {}
-        self._fruitless: Counter[str] = Counter()
-        self._helped: set[str] = set()
-        """Errors that a retry has overcome."""
 
     def ever_trained(self, hypothesis: int) -> bool:
         """Whether a model of a hypothesis was trained, in this run or before."""
         return self._before.get(hypothesis, False) or self._now.get(hypothesis, False)
 
-    def trained(self, hypothesis: int, tasks: list[Task]) -> None:
-        """Record that models were trained."""
+    def trained(self, hypothesis: int) -> None:
+        """Record that a model was trained."""
         self._now[hypothesis] = True
         self._all.tasks.clear()
         self._of[hypothesis].tasks.clear()
-        for task in tasks:
-            if (message := self._every_attempt.pop(task, None)) is not None:
-                self._helped.add(message)
 
     def failed(self, hypothesis: int, task: Task, message: str) -> Streak | None:
         """Record a failure; returns the reason to end the run, or None."""
         message = without_numbers(message)
-        first_message = self._every_attempt.setdefault(task, message)
-        if first_message != message:
-            self._every_attempt[task] = None
         everything = [self.ever_trained(side) for side in self._of]
         if any(everything) and without_numbers(self._known.get(task, "")) == message:
             return None
@@ -228,13 +214,3 @@ class Streaks:
         return failures >= EQUAL_FAILURES_LATER and (
             self._bases == 1 or len({t.base for t in streak.tasks}) > 1
         )
-
-    def given_up(self, task: Task) -> None:
-        """Record that a model failed for the last time."""
-        if (message := self._every_attempt.pop(task, None)) is not None:
-            self._fruitless[message] += 1
-
-    def hopeless(self, message: str) -> bool:
-        """Whether retrying has never helped against an error."""
-        kind = without_numbers(message)
-        return self._fruitless[kind] >= FRUITLESS and kind not in self._helped

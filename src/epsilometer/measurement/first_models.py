@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from epsilometer._arrays import OnMessage
-from epsilometer._display import Plotted
 from epsilometer.attacks.repeats import FEWEST_EQUAL_LOSSES, equal_losses, first_repeats
-from epsilometer.measurement.failures import Failure, side_of
+from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.rows import LossRow, Row
 from epsilometer.measurement.store import SqliteStore
@@ -25,65 +23,6 @@ WARM_UP = 30.0
 
 WARNING = "warning: "
 """Prefix of messages about something wrong."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TrainingCheck(Plotted, view="measured.TRAINING_CHECK"):
-    """Result of training the first models of a plan.
-
-    Attributes
-    ----------
-    losses
-        By variant name, losses of the first base without and with the challenge point; for canaries,
-        excluded and included ones.
-    models_done, models_trained
-        Models whose losses are in the store, and how many of them were trained by this check.
-    seconds_per_model
-        Training time per model on one worker; None if there was nothing left to train.
-    workers
-        Number of models that will be trained at the same time.
-    failures
-        Models that failed in this check although others of their hypothesis did not.
-    warnings
-        Anything that looks wrong, one sentence each.
-    """
-
-    plan: Plan
-    losses: dict[str, tuple[list[float], list[float]]]
-    models_done: int
-    models_trained: int
-    seconds_per_model: float | None
-    workers: int
-    failures: list[Failure]
-    warnings: list[str]
-
-    @property
-    def models(self) -> int:
-        """Number of models in the plan."""
-        return self.plan.sizes.models
-
-    @property
-    def seconds_left(self) -> float:
-        """Approximate time for training the rest."""
-        left = self.models - self.models_done
-        return seconds_for(left, self.seconds_per_model or 0.0, self.workers)
-
-    def described(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return {
-            "models": self.models,
-            "models_done": self.models_done,
-            "models_trained": self.models_trained,
-            "workers": self.workers,
-            "seconds_per_model": self.seconds_per_model,
-            "seconds_left": self.seconds_left,
-            "losses": [
-                {"variant": name, "losses_h0": without, "losses_h1": with_point}
-                for name, (without, with_point) in self.losses.items()
-            ],
-            "models_failed": [failure.described() for failure in self.failures],
-            "warnings": self.warnings,
-        }
 
 
 @dataclass(kw_only=True)
