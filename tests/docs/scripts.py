@@ -15,10 +15,9 @@ EXTENSIONS = sorted(path.stem for path in (DOCS / "_ext").glob("*.py"))
 
 @cache
 def script(name: str) -> ModuleType:
-    """``docs/NAME.py`` or ``docs/_ext/NAME.py``."""
-    path = DOCS / f"{name}.py"
-    if not path.exists():
-        path = DOCS / "_ext" / f"{name}.py"
+    """``NAME.py`` of the folders ``docs``, ``docs/_ext`` and ``benchmarks``."""
+    folders = (DOCS, DOCS / "_ext", ROOT / "benchmarks")
+    path = next(place for folder in folders if (place := folder / f"{name}.py").exists())
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

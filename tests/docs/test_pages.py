@@ -28,6 +28,8 @@ def test_pages_with_code_are_found_in_folders() -> None:
 
 LONG = {
     "how-to/planning",
+    "how-to/python",
+    "how-to/reports",
     "how-to/scores",
     "how-to/updating",
     "how-to/delta-curve",

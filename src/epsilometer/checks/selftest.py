@@ -63,6 +63,7 @@ def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatA
         member = rng.random(canaries) < 0.5
         while not 0 < member.sum() < canaries:
             member = rng.random(canaries) < 0.5
+        rng.random(canaries)  # not used; a seed keeps its scores
         scores = rng.standard_normal(canaries)
         yield scores[member], scores[~member]
 
