@@ -14,7 +14,7 @@ from epsilometer._text import in_shell_words
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.result import Origin, Result
-from epsilometer.report.views import views_of
+from epsilometer.report.text.summary import result_text
 from tests.report.count_results import counts, exact, gather, sampled
 from tests.report.curve_results import SETTINGS, SIMPLE, bare, full, judged, many, null
 from tests.report.test_shared_models import pool
@@ -114,7 +114,7 @@ def made(name: str) -> Result:
 
 @cache
 def screen(name: str) -> str:
-    return views_of(made(name)).text(made(name))
+    return result_text(made(name))
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -125,7 +125,7 @@ def test_it_fits_a_screen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
     monkeypatch.setenv("COLUMNS", "60")
-    narrow = views_of(made(name)).text(made(name)).splitlines()
+    narrow = result_text(made(name)).splitlines()
     assert max(map(len, narrow)) <= 60
     assert len(narrow) <= 33
 
@@ -147,7 +147,7 @@ def test_the_verdict_is_first_and_the_next_step_last(name: str) -> None:
 @pytest.mark.parametrize("name", RESULTS)
 def test_details_have_everything(name: str) -> None:
     result = made(name)
-    text = views_of(result).text(result, details=True)
+    text = result_text(result, details=True)
     said = " ".join(text.split())
     for sentence in result.warnings:
         assert " ".join(in_shell_words(sentence).split()) in said

@@ -22,6 +22,7 @@ from epsilometer.report.gates.badge import badge_svg
 from epsilometer.report.gates.findings import finding_of
 from epsilometer.report.gates.junit import junit_xml
 from epsilometer.report.gates.tracking import run_of
+from epsilometer.report.text.summary import result_text
 from epsilometer.report.views import views_of
 from tests.report.count_results import exact, gather
 from tests.report.curve_results import full
@@ -97,7 +98,7 @@ def concluded(kind: str) -> Result:
 
 
 def _text(result: Result) -> object:
-    return [views_of(result).text(result, details=details) for details in (False, True)]
+    return [result_text(result, details=details) for details in (False, True)]
 
 
 def _json(result: Result) -> object:

@@ -158,44 +158,25 @@ class DeliveryOptions(GateOptions):
         )
         self.check_gates(force=self.force)
 
-    @property
-    def shows_all(self) -> bool:
-        """Whether to write a page or figures."""
-        return self.report is not None or self.figures is not None
-
-    def pages(self, suffixes: Sequence[str] = ("",)) -> list[Path]:
-        """The pages that are to be written, one for each variant."""
-        page = self.report
-        return (
-            [] if page is None else [page.with_stem(f"{page.stem}{suffix}") for suffix in suffixes]
-        )
-
-    def remember(self, audit: str | None, suffixes: Sequence[str] = ("",), *, done: bool) -> None:
-        """Note in the result folder what is written with it; see :mod:`epsilometer.cli.outputs`."""
-        if self.output is None:
-            return
-        drawn = [] if self.figures is None or not done else sorted(self.figures.rglob("*.*"))
-        paths = [path for path in (*self.pages(suffixes), *drawn) if path.is_file() or not done]
-        outputs.remember(self.output, paths, audit=audit, done=done)
-
-    def write(self, result: em.Result, *, suffix: str = "") -> list[Path]:
-        """Write the folder, the page and the figures; ``suffix`` tells variants of one audit apart."""
+    def write(self, result: em.Result, audit: str | None) -> list[Path]:
+        """Write the folder, the page and the figures; the folder notes what is written with it."""
         from epsilometer.report import writing
-        from epsilometer.report.views import views_of
 
-        written = []
-        if self.output is not None:
-            writing.write_result(result, self.output / suffix.lstrip("-"))
-            written.append(self.output)
-        if not self.shows_all:
-            return written
-        charts = views_of(result).charts(result)
+        written, pages = [], []
         if self.report is not None:
-            written += self.pages([suffix])
-            writing.write_page(result, written[-1], charts)
+            pages = writing.page_paths(result, self.report)
+        if self.output is not None:
+            outputs.remember(self.output, pages, audit=audit, done=False)
+            writing.write_result(result, self.output)
+            written.append(self.output)
+        if self.report is not None:
+            writing.write_page(result, self.report)
+            written += pages
         if self.figures is not None:
-            written.append(self.figures / suffix.lstrip("-"))
-            writing.write_figures(charts, written[-1])
+            written += writing.write_figures(result, self.figures)
+            pages += sorted(path for path in self.figures.rglob("*.*") if path.is_file())
+        if self.output is not None:
+            outputs.remember(self.output, pages, audit=audit, done=True)
         return written
 
 
@@ -213,24 +194,16 @@ def deliver(
     ``audit`` is the identity of an audit, and ``trained`` says whether to tell how many models it
     trained.
     """
+    from epsilometer.report.gates.findings import finding_of
+
     judged = list(result.variants.values()) or [result]
-    suffixes = [f"-variant-{name}" for name in result.variants] or [""]
-    gate = Gate(
-        options=delivery,
-        source=file,
-        fail_on=verdict.fail_on,
-        judged=judged,
-        report=delivery.report,
-    )
     failure: OSError | None = None
     written: list[Path] = []
     with results.progress("report"):
+        findings = [finding_of(each) for each in judged]
+        gate = Gate(options=delivery, source=file, fail_on=verdict.fail_on, findings=findings)
         try:
-            delivery.remember(audit, suffixes, done=False)
-            for variant, suffix in zip(judged, suffixes, strict=True):
-                written += delivery.write(variant, suffix=suffix)
-            delivery.remember(audit, suffixes, done=True)
-            written = list(dict.fromkeys([*written, *gate.write()]))
+            written = [*delivery.write(result, audit), *gate.write()]
         except OSError as error:  # does not prevent the printing
             failure = error
         shown = _data(result) if delivery.as_json else _text(judged, delivery, trained=trained)
@@ -240,7 +213,7 @@ def deliver(
         results.warn_all(warnings)
     if failure is not None:
         raise failure
-    gate.announce()
+    gate.announce(judged, delivery.report)
     return verdict.exit_code(judged)
 
 
@@ -259,27 +232,22 @@ def _data(result: em.Result) -> Any:
 def _text(judged: Sequence[em.Result], delivery: DeliveryOptions, *, trained: bool) -> str:
     """The output as text."""
     from epsilometer._text import counted, paragraphs
-    from epsilometer.report.views import views_of
+    from epsilometer.report.text.summary import result_text
 
-    origin, text = judged[0].origin, ""
+    parts, origin = [], judged[0].origin
     details = delivery.details or delivery.check_model  # which is asked for to be read
     if trained:
         models = origin.models
-        text = (
+        parts.append(
             f"{counted(models['trained'], 'model')} trained now, {models['reused']:,} reused, "
-            f"{models['failed']:,} failed.\n\n"
+            f"{models['failed']:,} failed.\n"
         )
-    parts = []
     for result in judged:
-        part = views_of(result).text(result, details=details)
         if result.origin.variant is not None:
             name = _files.printable(result.origin.variant)
-            part = (
-                f"Variant {name} (from the same trained models as the others,\nso the estimates are "
-                f"not independent)\n\n{part}"
-            )
-        parts.append(part)
-    text += "\n".join(parts)
+            about = "from the same trained models as the others, so not independent of them"
+            parts.append(paragraphs([f"Variant {name} ({about})"]))
+        parts.append(result_text(result, details=details))
     if trained and origin.stopping:
-        text += "\n" + paragraphs([origin.stopping["sentence"]])
-    return text
+        parts.append(paragraphs([origin.stopping["sentence"]]))
+    return "\n".join(parts)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,10 +50,10 @@ class GateOptions:
         if self.annotate is not None:
             _validate.one_of("annotate", self.annotate, ANNOTATED)
         if self.log is not None:
-            from epsilometer.report.gates.tracking import check_mlflow
+            from epsilometer.report.gates.tracking import mlflow
 
             _validate.one_of("log", self.log, LOGS)
-            check_mlflow()
+            mlflow()
         for name, (ending, mark) in WRITTEN.items():
             path: Path | None = getattr(self, name)
             # Every run of a pipeline writes these again; files of anything else are kept.
@@ -64,69 +63,54 @@ class GateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What the options write about some results; nothing is computed unless an option needs it.
+    """Findings, and where the options want them.
 
     Parameters
     ----------
     source
         The file that was audited or estimated; None for the default audit.
-    judged
-        The results, one for each variant.
-    report
-        The page that was written for a finding, if any.
     """
 
     options: GateOptions
     source: Path | None
     fail_on: str
-    judged: Sequence[em.Result]
-    report: Path | None = None
-
-    @cached_property
-    def findings(self) -> list[Finding]:
-        """One per result."""
-        from epsilometer.report.gates.findings import finding_of
-
-        return [finding_of(result) for result in self.judged]
+    findings: Sequence[Finding]
 
     def write(self) -> list[Path]:
         """Write JUnit XML and badges, and return their paths."""
-        written = []
+        from epsilometer.report.gates.badge import badge_svg
+        from epsilometer.report.gates.junit import junit_xml
+
+        texts: dict[Path, str] = {}
         junit, badge = self.options.junit, self.options.badge
         if junit is not None:
-            from epsilometer.report.gates.junit import junit_xml
-
             name = "default audit" if self.source is None else self.source.name
-            text = junit_xml(self.findings, source=name, fail_on=self.fail_on)
-            _files.write_text(junit, text)
-            written.append(junit)
+            texts[junit] = junit_xml(self.findings, source=name, fail_on=self.fail_on)
         if badge is not None:
-            from epsilometer.report.gates.badge import badge_svg
+            texts |= {_of_variant(badge, each): badge_svg(each) for each in self.findings}
+        for path, text in texts.items():
+            _files.write_text(path, text)
+        return list(texts)
 
-            for finding in self.findings:
-                written.append(_of_variant(badge, finding))
-                _files.write_text(written[-1], badge_svg(finding))
-        return written
-
-    def announce(self) -> None:
-        """Print annotations, add to the summary of the job, and log runs."""
+    def announce(self, judged: Sequence[em.Result], report: Path | None) -> None:
+        """Print annotations, add to the summary of the job, and log runs with their pages."""
         if self.options.annotate is not None:
             self._annotate()
         if self.options.log is None:
             return
         from epsilometer.report.gates.tracking import log_to_mlflow, run_of
 
-        for finding, result in zip(self.findings, self.judged, strict=True):
+        for finding, result in zip(self.findings, judged, strict=True):
             run = run_of(finding, source=None if self.source is None else self.source.name)
-            page = [] if self.report is None else [_of_variant(self.report, finding)]
+            page = [] if report is None else [_of_variant(report, finding)]
             log_to_mlflow(run, result.to_dict(), page)
 
     def _annotate(self) -> None:
         from epsilometer.report.gates.annotations import github_commands, job_summary
 
         shown = _in_workspace(self.source)
-        for line in github_commands(self.findings, source=shown, fail_on=self.fail_on):
-            sys.stderr.write(f"{line}\n")
+        lines = github_commands(self.findings, source=shown, fail_on=self.fail_on)
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
         target = os.environ.get("GITHUB_STEP_SUMMARY")
         if target:

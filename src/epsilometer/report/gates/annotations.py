@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 
 from epsilometer import _files
-from epsilometer._text import capital, estimate_text, probability_text
-from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, JudgedClaim, short
+from epsilometer._text import capital, probability_text
+from epsilometer.judgement.verdict import Outcome
+from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, short
 
 TOOL = "Epsilometer"
+UNQUOTABLE = "The computation did not reach its accuracy; do not quote this result."
 
 
 def github_commands(
@@ -22,16 +24,17 @@ def github_commands(
     lines = []
     for finding in findings:
         of = "" if finding.variant is None else f" [{finding.variant}]"
-        claim = finding.claim
-        if claim is not None:
-            text = f"{capital(claim.title)}{of}. {claim.message}"
-            kind = _kind(claim, fail_on)
-            lines.append(_command(kind, f"{TOOL}: {claim.label}", text, source))
-        else:
+        verdict = finding.verdict
+        if verdict is None:
             lines.append(_command("notice", TOOL, f"{finding.sentence}{of}", source))
+        else:
+            kind = "notice" if verdict.outcome is Outcome.PASS else "warning"
+            kind = "error" if verdict.stops(fail_on) else kind
+            text = f"{capital(finding.title)}{of}. {finding.message}"
+            lines.append(_command(kind, f"{TOOL}: {verdict.label}", text, source))
         if not finding.converged:
-            text = f"The computation did not reach its accuracy; do not quote this result.{of}"
-            lines.append(_command("error", f"{TOOL}: {NOT_CONVERGED}", text, source))
+            title = f"{TOOL}: {NOT_CONVERGED}"
+            lines.append(_command("error", title, f"{UNQUOTABLE}{of}", source))
     return tuple(lines)
 
 
@@ -48,50 +51,36 @@ def job_summary(findings: Sequence[Finding], *, source: str | None, fail_on: str
         if finding.variant is not None:
             lines += [f"#### Variant {_inline(finding.variant)}", ""]
         lines += ["| | |", "| --- | --- |"]
-        lines += [f"| {name} | {_inline(value)} |" for name, value in _rows(finding)]
-        claim = finding.claim
-        if claim is not None:
-            stops = ""
-            if claim.stops(fail_on):
-                stops = f" The job stops here (`--fail-on {_inline(fail_on)}`)."
-            lines += ["", f"**{claim.label}**: {_inline(claim.title)}.{stops}", ""]
-            lines += [f"- {_inline(reason)}" for reason in claim.reasons]
+        lines += [f"| {name} | {_inline(value)} |" for name, value in _rows(finding).items()]
+        verdict = finding.verdict
+        if verdict is not None:
+            stops = f" The job stops here (`--fail-on {_inline(fail_on)}`)."
+            said = f"{_inline(finding.title)}.{stops if verdict.stops(fail_on) else ''}"
+            lines += ["", f"**{verdict.label}**: {said}", ""]
+            lines += [f"- {_inline(reason)}" for reason in verdict.reasons]
         lines.append("")
     return "\n".join(lines)
 
 
-def _rows(finding: Finding) -> list[tuple[str, str]]:
+def _rows(finding: Finding) -> dict[str, str]:
     proven = finding.proven_text
-    rows = [("delta", finding.at.removeprefix("delta = "))]
-    rows.append(("proven", f"epsilon at least {proven}" if proven else "nothing"))
+    rows = {"delta": short(finding.delta)}
+    rows["proven"] = f"epsilon at least {proven}" if proven else "nothing"
     if finding.estimate is not None:
-        low, median, high = finding.estimate
-        text = estimate_text(median, low, high)
-        text += ", extrapolated beyond the data" if finding.extrapolated else ""
-        rows.append((f"estimated, probability {finding.level:g}", text))
-    if finding.doubt is not None:
-        rows.append(("estimated", f"not to be quoted: {finding.doubt}"))
-    claim = finding.claim
-    if claim is not None and claim.probability_above is not None:
-        name = "claimed curve" if claim.epsilon is None else f"claim {short(claim.epsilon)}"
-        text = f"exceeded with probability {probability_text(claim.probability_above)}"
-        rows.append((name, text))
+        rows["estimated"] = finding.estimate_text
+    elif finding.doubt is not None:
+        rows["estimated"] = f"not to be quoted: {finding.doubt}"
+    if finding.above is not None:
+        name = "claimed curve" if finding.claimed is None else f"claim {short(finding.claimed)}"
+        rows[name] = f"exceeded with probability {probability_text(finding.above)}"
     if not finding.converged:
-        rows.append(("accuracy", "NOT reached: do not quote this result"))
+        rows["accuracy"] = "NOT reached: do not quote this result"
     return rows
 
 
-def _kind(claim: JudgedClaim, fail_on: str) -> str:
-    if claim.stops(fail_on):
-        return "error"
-    return "notice" if claim.passed else "warning"
-
-
 def _command(kind: str, title: str, text: str, source: str | None) -> str:
-    properties = [f"title={_property(title)}"]
-    if source is not None:
-        properties.insert(0, f"file={_property(source)}")
-    return f"::{kind} {','.join(properties)}::{_data(text)}"
+    file = "" if source is None else f"file={_property(source)},"
+    return f"::{kind} {file}title={_property(title)}::{_data(text)}"
 
 
 def _data(text: str) -> str:

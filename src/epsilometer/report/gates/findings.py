@@ -1,4 +1,4 @@
-"""What a gate shows of a result: the estimate, the proven bound and each judged claim.
+"""What a gate shows of a result: the estimate, the proven bound and the verdict on the claim.
 
 Every format of this folder is a pure function of findings. How they are written is up to `cli`.
 """
@@ -9,66 +9,11 @@ from dataclasses import dataclass
 
 from epsilometer._text import estimate_text
 from epsilometer.judgement.result import Result
-from epsilometer.judgement.verdict import FAIL_ON, Outcome
+from epsilometer.judgement.verdict import Grounds, Outcome, Verdict
 from epsilometer.proofs.proof import rounded_down
 
 NOT_CONVERGED = "NOT CONVERGED"
 """Label of a result that did not reach its accuracy and has no proven verdict."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgedClaim:
-    """A claim and its verdict.
-
-    Attributes
-    ----------
-    at
-        Where the claim holds, such as ``delta = 1e-5``.
-    epsilon
-        The claimed epsilon; None if it differs between deltas, or if nothing is promised.
-    source
-        Who made the claim, if it was not the user.
-    """
-
-    at: str
-    epsilon: float | None
-    label: str
-    reasons: tuple[str, ...]
-    probability_above: float | None = None
-    source: str | None = None
-
-    @property
-    def title(self) -> str:
-        """The claim in one line."""
-        if self.promises_nothing:
-            return f"a finite epsilon at {self.at}"
-        if self.epsilon is None:
-            return f"claimed epsilon at {self.at}"
-        return f"epsilon at most {short(self.epsilon)} at {self.at}"
-
-    @property
-    def message(self) -> str:
-        """The verdict with its reasons."""
-        return f"{self.label}: {'; '.join(self.reasons)}."
-
-    @property
-    def promises_nothing(self) -> bool:
-        """Whether the training itself states an infinite epsilon, or none."""
-        return self.label == str(Outcome.NO_PROMISE)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the verdict is FAIL, proven or judged."""
-        return self.label.startswith(str(Outcome.FAIL))
-
-    @property
-    def passed(self) -> bool:
-        """Whether the verdict is PASS."""
-        return self.label.startswith(str(Outcome.PASS))
-
-    def stops(self, fail_on: str) -> bool:
-        """Whether ``--fail-on`` ends the command with exit code 3 at this verdict."""
-        return self.label in FAIL_ON[fail_on]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +36,8 @@ class Finding:
         The proven lower bound; None if nothing could be proven.
     accepted
         Whether the engine reached its accuracy, or the user accepted that it did not.
-    claim
-        The claim and its verdict; None without one.
+    verdict, claim_source
+        The verdict, None without a claim; and who made the claim, if it was not the user.
     seconds
         Time of the estimation, without training; None if it is not known.
     extrapolated
@@ -106,15 +51,48 @@ class Finding:
     estimate: tuple[float, float, float] | None
     proven: float | None
     accepted: bool
-    claim: JudgedClaim | None = None
+    verdict: Verdict | None = None
+    claim_source: str | None = None
     doubt: str | None = None
     seconds: float | None = None
     extrapolated: bool = False
 
     @property
-    def at(self) -> str:
-        """The delta in words."""
-        return f"delta = {short(self.delta)}"
+    def where(self) -> str:
+        """The deltas of the claim, or else the delta of the estimate."""
+        deltas = [row.delta for row in self.verdict.by_delta] if self.verdict else []
+        if len(deltas) > 1:
+            return f"{len(deltas)} deltas from {short(min(deltas))} to {short(max(deltas))}"
+        return f"delta = {short(deltas[0] if deltas else self.delta)}"
+
+    @property
+    def claimed(self) -> float | None:
+        """The claimed epsilon; None if it differs between deltas, or if nothing is promised."""
+        claims = {row.claim for row in self.verdict.by_delta} if self.verdict else set()
+        return claims.pop() if len(claims) == 1 else None
+
+    @property
+    def above(self) -> float | None:
+        """Probability that epsilon exceeds the claim; None if nothing is claimed."""
+        verdict = self.verdict
+        return verdict.probability_above if verdict is not None and verdict.by_delta else None
+
+    @property
+    def title(self) -> str:
+        """The claim in one line; empty without one."""
+        if self.verdict is None:
+            return ""
+        if self.verdict.outcome is Outcome.NO_PROMISE:
+            return f"a finite epsilon at {self.where}"
+        most = (
+            "claimed epsilon" if self.claimed is None else f"epsilon at most {short(self.claimed)}"
+        )
+        return f"{most} at {self.where}"
+
+    @property
+    def message(self) -> str:
+        """The verdict with its reasons; empty without a claim."""
+        return "" if self.verdict is None else f"{self.verdict.label}: {self.verdict.meaning}."
 
     @property
     def proven_text(self) -> str | None:
@@ -122,23 +100,30 @@ class Finding:
         return rounded_down(self.proven) if self.proven is not None and self.proven > 0 else None
 
     @property
+    def estimate_text(self) -> str:
+        """The median with its interval."""
+        if self.estimate is None:
+            return ""
+        low, median, high = self.estimate
+        said = f"{estimate_text(median, low, high)[:-1]} with probability {self.level:g})"
+        return f"{said}, extrapolated beyond the data" if self.extrapolated else said
+
+    @property
     def sentence(self) -> str:
-        """The result without a claim, in one sentence."""
+        """The result without its claim, in one sentence."""
         bound = self.proven_text
-        parts = [f"epsilon is proven to be at least {bound}" if bound else "no epsilon is proven"]
+        said = f"epsilon is proven to be at least {bound}" if bound else "no epsilon is proven"
         if self.estimate is not None:
-            low, median, high = self.estimate
-            interval = estimate_text(median, low, high)
-            beyond = ", extrapolated beyond the data" if self.extrapolated else ""
-            parts.append(f"estimated {interval[:-1]} with probability {self.level:g}){beyond}")
+            said += f"; estimated {self.estimate_text}"
         doubt = "" if self.doubt is None else f" No estimate: {self.doubt}"
-        return f"At {self.at}, {'; '.join(parts)}.{doubt}"
+        return f"At delta = {short(self.delta)}, {said}.{doubt}"
 
     @property
     def converged(self) -> bool:
-        """Whether the result may be quoted: a verdict that is proven needs no engine."""
-        known = self.claim is not None and (
-            "(proven)" in self.claim.label or self.claim.promises_nothing
+        """Whether the result may be quoted: what is proven or stated needs no engine."""
+        known = self.verdict is not None and self.verdict.grounds in (
+            Grounds.PROVEN,
+            Grounds.STATED,
         )
         return self.accepted or known
 
@@ -169,26 +154,8 @@ def finding_of(result: Result) -> Finding:
         doubt=doubt,
         proven=None if result.proof is None else result.proof.at_least,
         accepted=result.accurate or result.question.accept_untrusted,
-        claim=_claim(result),
+        verdict=result.verdict,
+        claim_source=result.claim_source,
         seconds=posterior.provenance.seconds or None,
         extrapolated=bool(getattr(posterior, "extrapolated", False)),
-    )
-
-
-def _claim(result: Result) -> JudgedClaim | None:
-    verdict = result.verdict
-    if verdict is None:
-        return None
-    rows = verdict.by_delta
-    deltas, epsilons = [row.delta for row in rows] or [result.delta], {row.claim for row in rows}
-    at = f"delta = {short(deltas[0])}"
-    if len(deltas) > 1:
-        at = f"{len(deltas)} deltas from {short(min(deltas))} to {short(max(deltas))}"
-    return JudgedClaim(
-        at=at,
-        epsilon=epsilons.pop() if len(epsilons) == 1 else None,
-        label=verdict.label,
-        reasons=verdict.reasons,
-        probability_above=verdict.probability_above if rows else None,
-        source=result.claim_source,
     )

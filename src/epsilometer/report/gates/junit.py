@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from epsilometer._text import probability_text
-from epsilometer.report.gates.findings import NOT_CONVERGED, Finding, JudgedClaim
+from epsilometer.judgement.verdict import Outcome
+from epsilometer.report.gates.findings import NOT_CONVERGED, Finding
 
 TOOL = "epsilometer"
 ESTIMATE = "estimate"
@@ -15,7 +16,9 @@ ESTIMATE = "estimate"
 ACCURACY = "the engine reached its accuracy"
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]|[\x7f-\x9f]")
-"""Characters that XML 1.0 does not allow, and control characters that it discourages."""
+
+Children = list[tuple[str, str, dict[str, str]]]
+"""What is inside a test case: tag, text and attributes."""
 
 
 def junit_xml(findings: Sequence[Finding], *, source: str, fail_on: str) -> str:
@@ -25,70 +28,58 @@ def junit_xml(findings: Sequence[Finding], *, source: str, fail_on: str) -> str:
     with its reasons. A result that did not reach its accuracy is an error. Times are those of the
     estimates, without training; the first test case of a result has its time.
     """
-    suite = ElementTree.Element("testsuite", name=_legal(f"{TOOL}: {source}"))
+    root = ElementTree.Element("testsuites")
+    suite = _added(root, "testsuite", {"name": f"{TOOL}: {source}"})
     for finding in findings:
-        where = TOOL if finding.variant is None else f"{TOOL}.{finding.variant}"
-        before = len(suite)
-        for case in _cases(finding, fail_on):
-            case.set("classname", _legal(where))
-            if finding.seconds is not None and len(suite) == before:
-                case.set("time", f"{finding.seconds:.3f}")  # once, so that times add up
-            suite.append(case)
-    counts = {
-        "tests": len(suite),
-        "failures": len(suite.findall("testcase/failure")),
-        "errors": len(suite.findall("testcase/error")),
-        "skipped": len(suite.findall("testcase/skipped")),
-    }
-    for name, count in counts.items():
-        suite.set(name, str(count))
+        where = ".".join(filter(None, (TOOL, finding.variant)))
+        seconds = finding.seconds
+        for name, children in _cases(finding, fail_on):
+            case = _added(suite, "testcase", {"name": name, "classname": where})
+            if seconds is not None:
+                case.set("time", f"{seconds:.3f}")
+                seconds = None  # once, so that times add up
+            for tag, text, attributes in children:
+                _added(case, tag, attributes).text = _legal(text) or None
+    counts = {"tests": str(len(suite))}
+    for tag, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        counts[name] = str(len(suite.findall(f"testcase/{tag}")))
+    root.attrib.update(counts)
+    suite.attrib.update(counts)
     known = [finding.seconds for finding in findings if finding.seconds is not None]
     if known:
         suite.set("time", f"{sum(known):.3f}")
-    root = ElementTree.Element("testsuites", {name: str(count) for name, count in counts.items()})
-    root.append(suite)
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _cases(finding: Finding, fail_on: str) -> list[ElementTree.Element]:
-    if finding.claim is not None:
-        cases = [_claim_case(finding, finding.claim, fail_on)]
-    else:
-        cases = [_case(ESTIMATE)]
-        _add(cases[-1], "system-out", finding.sentence)
+def _cases(finding: Finding, fail_on: str) -> list[tuple[str, Children]]:
+    """Name and contents of each test case."""
+    verdict, sentence, message = finding.verdict, finding.sentence, finding.message
+    children: Children = []
+    said = sentence
+    if verdict is not None:
+        said = f"{message} {sentence}"
+        if verdict.stops(fail_on):
+            children.append(("failure", sentence, {"message": message, "type": verdict.label}))
+        elif verdict.outcome is not Outcome.PASS:
+            failed = verdict.outcome is Outcome.FAIL
+            more = f" Not a failure with --fail-on {fail_on}." if failed else ""
+            children.append(("skipped", "", {"message": f"{message}{more}"}))
+    if finding.above is not None:
+        said += f"\nProbability that epsilon exceeds the claim: {probability_text(finding.above)}."
+    cases = [(finding.title or ESTIMATE, [*children, ("system-out", said, {})])]
     if not finding.converged:
-        cases.append(_case(ACCURACY))
-        message = f"{NOT_CONVERGED}: do not quote this result."
-        _add(cases[-1], "error", finding.sentence, message=message, type=NOT_CONVERGED)
+        why = {"message": f"{NOT_CONVERGED}: do not quote this result.", "type": NOT_CONVERGED}
+        cases.append((ACCURACY, [("error", sentence, why)]))
     return cases
 
 
-def _claim_case(finding: Finding, claim: JudgedClaim, fail_on: str) -> ElementTree.Element:
-    case = _case(claim.title)
-    text = f"{claim.message} {finding.sentence}"
-    if claim.stops(fail_on):
-        _add(case, "failure", finding.sentence, message=claim.message, type=claim.label)
-    elif not claim.passed:
-        message = claim.message
-        if claim.failed:
-            message = f"{message} Not a failure with --fail-on {fail_on}."
-        _add(case, "skipped", None, message=message)
-    if claim.probability_above is not None:
-        above = probability_text(claim.probability_above)
-        text += f"\nProbability that epsilon exceeds the claim: {above}."
-    _add(case, "system-out", text)
-    return case
-
-
-def _case(name: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", name=_legal(name))
-
-
-def _add(parent: ElementTree.Element, tag: str, text: str | None, **attributes: str) -> None:
+def _added(
+    parent: ElementTree.Element, tag: str, attributes: dict[str, str]
+) -> ElementTree.Element:
     legal = {name: _legal(value) for name, value in attributes.items()}
-    ElementTree.SubElement(parent, tag, legal).text = None if text is None else _legal(text)
+    return ElementTree.SubElement(parent, tag, legal)
 
 
 def _legal(text: str) -> str:

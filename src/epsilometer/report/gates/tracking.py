@@ -8,9 +8,8 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from epsilometer import _extras
 from epsilometer.errors import EpsilometerError
@@ -20,8 +19,7 @@ TOOL = "epsilometer"
 ADVICE = " Set MLFLOW_TRACKING_URI to your tracking server."
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrackedRun:
+class TrackedRun(NamedTuple):
     """What is logged of one result."""
 
     name: str
@@ -32,32 +30,25 @@ class TrackedRun:
 
 def run_of(finding: Finding, *, source: str | None) -> TrackedRun:
     """Parameters, metrics and tags; a number that is missing or infinite is left out."""
-    claim = finding.claim
-    numbers: dict[str, float | None] = {"proven": finding.proven}
-    if finding.estimate is not None:
-        low, median, high = finding.estimate
-        numbers |= {"median": median, "interval_low": low, "interval_high": high}
-    params: dict[str, Any] = {"model": finding.model, "level": finding.level}
-    params["delta"] = finding.delta
-    tags = {"epsilometer.converged": str(finding.converged).lower()}
-    if claim is not None:
-        params["claim"] = claim.epsilon if claim.epsilon is not None else claim.title
-        numbers["probability_above"] = claim.probability_above
-        tags["verdict"] = claim.label
-        if claim.source is not None:
-            tags["epsilometer.claim_source"] = claim.source
-    if finding.variant is not None:
-        tags["epsilometer.variant"] = finding.variant
-    if source is not None:
-        tags["epsilometer.source"] = source
-    metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
-    name = TOOL if finding.variant is None else f"{TOOL} {finding.variant}"
-    return TrackedRun(name=name, params=params, metrics=metrics, tags=tags)
-
-
-def check_mlflow() -> None:
-    """Refuse to start without MLflow's client."""
-    _mlflow()
+    low, median, high = finding.estimate or (None, None, None)
+    numbers = {"proven": finding.proven, "median": median, "interval_low": low}
+    numbers |= {"interval_high": high, "probability_above": finding.above}
+    params = {"model": finding.model, "level": finding.level, "delta": finding.delta}
+    tags = {
+        "epsilometer.converged": str(finding.converged).lower(),
+        "epsilometer.claim_source": finding.claim_source,
+        "epsilometer.variant": finding.variant,
+        "epsilometer.source": source,
+    }
+    if finding.verdict is not None:
+        params["claim"] = finding.title if finding.claimed is None else finding.claimed
+        tags["verdict"] = finding.verdict.label
+    return TrackedRun(
+        name=" ".join(filter(None, (TOOL, finding.variant))),
+        params=params,
+        metrics={name: v for name, v in numbers.items() if v is not None and math.isfinite(v)},
+        tags={name: text for name, text in tags.items() if text is not None},
+    )
 
 
 def log_to_mlflow(run: TrackedRun, summary: dict[str, Any], artifacts: Iterable[Path]) -> str:
@@ -65,22 +56,23 @@ def log_to_mlflow(run: TrackedRun, summary: dict[str, Any], artifacts: Iterable[
 
     MLflow reads ``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_NAME`` and ``MLFLOW_RUN_ID``.
     """
-    mlflow = _mlflow()
+    client = mlflow()
     # MLflow prints the address of the run, which is not the program's answer.
     with redirect_stdout(sys.stderr):
         try:
-            with mlflow.start_run(run_name=run.name) as started:
-                mlflow.log_params(run.params)
-                mlflow.log_metrics(run.metrics)
-                mlflow.set_tags(run.tags)
-                mlflow.log_text(json.dumps(summary, indent=2, allow_nan=False), "summary.json")
+            with client.start_run(run_name=run.name) as started:
+                client.log_params(run.params)
+                client.log_metrics(run.metrics)
+                client.set_tags(run.tags)
+                client.log_text(json.dumps(summary, indent=2, allow_nan=False), "summary.json")
                 for path in artifacts:
-                    mlflow.log_artifact(str(path))
-        except mlflow.exceptions.MlflowException as error:
+                    client.log_artifact(str(path))
+        except client.exceptions.MlflowException as error:
             unset = "" if os.environ.get("MLFLOW_TRACKING_URI") else ADVICE
             raise EpsilometerError(f"--log mlflow: {error}{unset}") from None
     return str(started.info.run_id)
 
 
-def _mlflow() -> Any:
+def mlflow() -> Any:
+    """MLflow's client; an error says what to install if it is missing."""
     return _extras.load("mlflow", "--log mlflow needs MLflow's client", "mlflow")
