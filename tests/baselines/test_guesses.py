@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from epsilometer.baselines.one_run import OneRunBound, epsilon_one_run
@@ -28,13 +26,6 @@ def test_family() -> None:
     assert bound > OneRunFdpBound().lower(COUNTS, 1e-5)[0]
     with pytest.raises(InputError, match="GaussianDP"):
         OneRunFdpBound(family=GaussianDP()).lower(COUNTS, 0.0)
-
-
-@pytest.mark.parametrize("estimator", [OneRunBound(), OneRunFdpBound()], ids=lambda e: e.label)
-def test_interval_has_a_lower_end_only(estimator: OneRunBound | OneRunFdpBound) -> None:
-    low, high = estimator.interval(COUNTS, 1e-5, significance=0.1)
-    assert low[0] == estimator.lower(COUNTS, 1e-5, significance=0.05)[0]
-    assert high[0] == math.inf
 
 
 @pytest.mark.parametrize("estimator", [OneRunBound(), OneRunFdpBound()], ids=lambda e: e.label)

@@ -112,9 +112,3 @@ def test_one_sided_is_never_above_two_sided(x: int, y: int, delta: float, level:
     for kind in (ClopperPearson, Jeffreys):
         one = kind(one_sided=True).lower(counts, delta, level)[0]
         assert one <= kind().lower(counts, delta, level)[0] + 1e-12
-
-
-def test_jeffreys_is_the_narrower() -> None:
-    counts = confusion(tp=300, tn=300, fp=200, fn=200)
-    exact, narrow = ClopperPearson().interval(counts, 0.0), Jeffreys().interval(counts, 0.0)
-    assert exact[0] < narrow[0] < narrow[1] < exact[1]

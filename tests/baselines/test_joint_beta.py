@@ -75,21 +75,6 @@ def test_probability_is_the_integral(cells: tuple[int, int, int, int], delta: fl
     assert found == pytest.approx(joint_beta_above(x, n0, y, n1, centre, delta), abs=1e-9)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.3])
-@pytest.mark.parametrize("cells", CASES + LARGE, ids=lambda c: "-".join(map(str, c)))
-def test_probability_is_the_sum_over_panels(cells: tuple[int, int, int, int], delta: float) -> None:
-    x, n0, y, n1 = cells
-    centre = float(critical_epsilon((x + 0.5) / (n0 + 1), (y + 0.5) / (n1 + 1), delta))
-    for epsilon in (0.0, centre, 1.1 * centre + 0.1):
-        found = JointBeta().probability_above(base(x, n0, y, n1), delta, epsilon)[0]
-        expected = joint_beta_above_by_panels(x, n0, y, n1, epsilon, delta)
-        # Forty-eight nodes over seventeen standard deviations: 1e-9 where N0 and N1 are alike (and
-        # 1e-15 N from the logarithm of the beta function), 8e-8 at worst where one is a thousand times
-        # the other.
-        tolerance = 1e-9 + 4e-15 * n0 if n0 == n1 else 2e-7
-        assert found == pytest.approx(expected, abs=tolerance)
-
-
 @pytest.mark.parametrize("cells", CASES + LARGE, ids=lambda c: "-".join(map(str, c)))
 @pytest.mark.parametrize("significance", [1e-3, 0.1])
 def test_quantiles_leave_their_tails(cells: tuple[int, int, int, int], significance: float) -> None:
@@ -157,19 +142,6 @@ def test_quantile_inverts_the_probability(
         assert above == pytest.approx(1 - probability, abs=1e-8)
     else:
         assert above <= 1 - probability + 1e-12
-
-
-def test_probability_falls_from_one_to_zero() -> None:
-    counts = confusion(tp=300, tn=300, fp=200, fn=200)
-    values = [JointBeta().probability_above(counts, 0.0, e / 20)[0] for e in range(60)]
-    assert values == sorted(values, reverse=True)
-    assert values[0] == pytest.approx(1.0, abs=1e-12)  # at delta 0 epsilon = 0 has no mass
-    assert values[-1] < 1e-9
-
-
-def test_no_evidence_at_delta_zero_still_excludes_zero() -> None:
-    # Why this credible interval is not a bound: epsilon = 0 is a line of rates, with no prior mass.
-    assert JointBeta().lower(confusion(tp=250, tn=250, fp=250, fn=250), 0.0)[0] > 0
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, float("nan"), float("inf")])

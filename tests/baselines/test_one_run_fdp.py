@@ -132,11 +132,6 @@ def test_many_at_once_are_one_by_one() -> None:
                 assert many[i, j] == pytest.approx(float(alone), abs=1e-7)
 
 
-def test_a_gaussian_mechanism_has_no_epsilon_at_delta_zero() -> None:
-    with pytest.raises(InputError, match=r"delta > 0, got delta=0\.0: GaussianDP"):
-        epsilon_one_run_fdp(100, 50, 40, 0.0, family=GaussianDP())
-
-
 @pytest.mark.parametrize(
     ("guesses", "correct", "delta", "significance", "name"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,10 +71,3 @@ def test_limits_nest_and_mirror(trials: int, share: float, tails: list[float]) -
             assert low <= count / trials <= high
         mirrored, _ = limits(trials - count, trials, tails[1])
         assert high == pytest.approx(1 - float(mirrored), abs=1e-9)
-
-
-def test_shapes_broadcast() -> None:
-    counts, trials = np.array([[0], [2]]), np.array([3, 4, 5])
-    _, many = rates.clopper_pearson(counts, trials, 0.1)
-    assert many.shape == (2, 3)
-    assert many[1, 2] == rates.clopper_pearson(2, 5, 0.1)[1]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom, chisquare, ks_2samp, kstest, norm
+from scipy.stats import binom, chisquare, kstest, norm
 
 from epsilometer.checks import predictive
 from epsilometer.checks.predictive import (
@@ -23,14 +23,13 @@ from epsilometer.checks.predictive import (
 )
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.engines.mcmc.diagnostics import Diagnostics
-from epsilometer.engines.mcmc.driver import McmcSettings
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
-from epsilometer.model.priors import Beta, Fixed, HalfNormal, Uniform
+from epsilometer.model.priors import Beta, Fixed, HalfNormal
 from epsilometer.model.region import sample_rings
 from epsilometer.posteriors.provenance import Provenance
 from tests.engines.oracles import ring_area
@@ -113,38 +112,6 @@ def test_points_fill_each_ring_evenly(epsilon: float, delta: float, strength: fl
     alpha, beta = points
     cells = 2 * (alpha > beta).astype(int) + (alpha + beta > 1)
     assert chisquare(np.bincount(cells, minlength=4)).pvalue > LEVEL
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.2, 0.0), (2.5, 0.1)])
-def test_share_below_each_critical_epsilon_is_a_quotient_of_areas(
-    epsilon: float, delta: float
-) -> None:
-    rng = np.random.default_rng(4)
-    points = sample_rings(epsilon, delta, 0.0, size=(SIZE,), rng=rng)
-    critical = region.critical_epsilon(*points, delta)
-    for level in np.linspace(0.0, epsilon, 6)[:-1]:
-        expected = float(np.exp(region.log_area(level, delta) - region.log_area(epsilon, delta)))
-        error = abs(np.mean(critical <= level) - expected)
-        assert error <= WORST_Z * np.sqrt(expected * (1 - expected) / SIZE)
-
-
-@pytest.mark.parametrize(("epsilon", "delta", "strength"), [*RINGS[1:5], *BOUNDARIES])
-def test_projections_agree_with_slower_samplers(
-    epsilon: float, delta: float, strength: float
-) -> None:
-    """A distribution in the plane is determined by its projections: against rejection, or a twin."""
-    rng = np.random.default_rng(5)
-    alpha, beta = sample_rings(epsilon, delta, strength, size=(SIZE,), rng=rng)
-    if strength < 1:
-        x, y = rng.random((2, 400_000))
-        inside = region.ring_contains(x, y, epsilon, delta, strength)
-        slow = x[inside], y[inside]
-    else:
-        slow = region.sample_ring(SIZE, epsilon, delta, strength, rng=rng)
-    for angle in np.linspace(0.0, np.pi, 5)[:-1]:
-        mine, twin = (np.cos(angle) * a + np.sin(angle) * b for a, b in ((alpha, beta), slow))
-        # The boundary is a line across one direction where epsilon = 0: equal up to rounding.
-        assert ks_2samp(np.round(mine, 12), np.round(twin, 12)).pvalue > LEVEL, angle
 
 
 def test_each_point_has_its_own_ring() -> None:
@@ -363,17 +330,6 @@ def test_attacks_all_alike_are_a_surprise() -> None:
     for quantity in result.quantities[:2]:
         assert quantity.observed[0] > quantity.high[0]
         assert quantity.observed[-1] < quantity.low[-1]
-
-
-def test_a_mixture_of_attacks_is_a_surprise() -> None:
-    """Ten attacks at one strong point and ten that guess: the model allows no such gap."""
-    counts = AttackCounts(
-        false_positives=[10] * 10 + [500] * 10,
-        trials_h0=1000,
-        false_negatives=[10] * 10 + [500] * 10,
-        trials_h1=1000,
-    )
-    assert any(statistic.surprising for statistic in check(counts).statistics)
 
 
 def test_too_many_counts_at_their_ends_are_a_surprise() -> None:
@@ -605,43 +561,6 @@ def test_correlated_counts_are_whole_and_possible() -> None:
 
 
 # --- engines and settings ---------------------------------------------------------------------
-
-
-def test_correlated_posterior_from_the_exact_engine() -> None:
-    counts = AttackCounts(
-        false_positives=[10, 30, 12], trials_h0=100, false_negatives=[20, 30, 25], trials_h1=80
-    )
-    model = CountModel(delta=0.01, likelihood=CorrelatedNormal())
-    posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.1, most_levels=2))
-    result = check_predictions(posterior, rng=np.random.default_rng(41))
-    assert not any(statistic.surprising for statistic in result.statistics)
-    assert np.all(np.isfinite([statistic.high for statistic in result.statistics]))
-
-
-def test_engines_agree() -> None:
-    model = CountModel(delta=0.05, epsilon=Uniform(upper=6.0))
-    settings = McmcSettings(num_iterations=8000, num_warmup=2000, num_chains=2, seed=4)
-    chains = settings.estimate(MIXED, model)
-    assert chains.trustworthy
-    exact = estimate_exact(MIXED, model)
-    first, second = (
-        check_predictions(posterior, rng=np.random.default_rng(seed), replicates=4000)
-        for seed, posterior in ((1, chains), (2, exact))
-    )
-    # p is twice a share, so its standard error is at most 1 / sqrt(replicates) for either check,
-    # and analogously with the effective draws for the chains.
-    effective = min(
-        figures.bulk_effective_size for figures in chains.diagnostics.parameters.values()
-    )
-    slack = WORST_Z * np.sqrt(2 / 4000 + 1 / effective)
-    for one, other in zip(first.statistics, second.statistics, strict=True):
-        assert one.observed == other.observed
-        assert one.p_value == pytest.approx(other.p_value, abs=slack)
-    # Control: a posterior of strong attacks only.
-    wrong = known(MIXED, model, epsilon=np.array([5.5]), strength=np.array([0.9]))
-    result = check_predictions(wrong, rng=np.random.default_rng(3), replicates=4000)
-    gap = named(result, "mean advantage").p_value - named(second, "mean advantage").p_value
-    assert abs(gap) > slack
 
 
 def test_one_base_has_no_standard_deviations() -> None:

@@ -68,15 +68,6 @@ def test_the_binomial_result_is_reported(counts: AttackCounts, level: float) -> 
     assert found == ExtremeCounts(bases=3, of=3, level=level, binomial_interval=expected)
 
 
-def test_none_and_all_are_one_case() -> None:
-    """Reflected decisions, X -> N0 - X and Y -> N1 - Y, have the same posterior."""
-    first, second = doubt(NONE), doubt(ALL)
-    assert first is not None
-    assert second is not None
-    # The engine removes the reflection first.
-    assert first == second
-
-
 def test_the_correlated_answer_is_indeed_far_off() -> None:
     """The purpose of the warning: at X = 0 on every base, correlated epsilons are above all binomial."""
     posterior = estimate_exact(NONE, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
@@ -106,16 +97,6 @@ def test_bases_at_an_end_are_counted_once(x: list[int], y: list[int], bases: int
     found = doubt(counts_of(x, y))
     assert found is not None
     assert (found.bases, found.of) == (bases, len(x))
-
-
-def test_the_two_hypotheses_are_one_case() -> None:
-    """Exchanging them on some bases does not change the posterior, nor the warning."""
-    plain = counts_of([0, 0, 0, 0], [5, 6, 7, 4])
-    exchanged = counts_of([0, 0, 7, 4], [5, 6, 0, 0])
-    first, second = doubt(plain), doubt(exchanged)
-    assert first is not None
-    assert first == second
-    assert first.bases == 4
 
 
 # --- no warning -------------------------------------------------------------------------------

@@ -69,12 +69,6 @@ def test_curves_are_the_loop_with_ties_and_few_scores(
     check(without, with_point)
 
 
-def test_curves_of_more_scores_are_the_loop() -> None:
-    rng = np.random.default_rng(1)
-    check(rng.normal(size=150), rng.normal(size=40) + 1)
-    check(np.array([-np.inf, 0.0, np.inf]), np.array([np.inf, np.inf, -np.inf]))
-
-
 def test_rates_that_so_few_others_cannot_show() -> None:
     rng = np.random.default_rng(1)
     for others, told in ((99, (False, False)), (100, (False, True)), (999, (False, True)),

@@ -14,7 +14,6 @@ from epsilometer.judgement.objections import Bound, bound_reasons, prior_reasons
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.result import INACCURATE
 from epsilometer.judgement.verdict import (
-    FAIL_ON,
     NO_PROOF,
     Grounds,
     Outcome,
@@ -75,32 +74,6 @@ def test_the_rule(
         assert "misfit" in verdict.reasons
 
 
-def test_only_a_side_is_objected_to() -> None:
-    """Slow checks are not computed if the posterior takes no side."""
-    leanings: list[Outcome] = []
-
-    def objections(leaning: Outcome) -> Iterable[str]:
-        leanings.append(leaning)
-        return ()
-
-    for above in (0.0, 0.5, 1.0):
-        decide(claim=1.0, above=above, before=0.5, refuted=None, objections=objections)
-    decide(claim=1.0, above=1.0, before=0.5, refuted="proof", objections=objections)
-    assert leanings == [Outcome.PASS, Outcome.FAIL]
-
-
-def test_a_pass_says_what_it_is_not() -> None:
-    assert {NO_PROOF, "a caveat"} <= set(decided(0.01).reasons)
-    assert not {NO_PROOF, "a caveat"} & set(decided(0.99).reasons)
-
-
-def test_gates_nest() -> None:
-    gates = [set(FAIL_ON[name]) for name in ("never", "proven", "fail", "inconclusive")]
-    assert gates[0] < gates[1] < gates[2] < gates[3]
-    assert gates[0] == {"NO PROMISE"}
-    assert gates[3] | {"PASS (judged)"} == set(LABELS)
-
-
 def test_reasons_of_objections() -> None:
     thresholds = Thresholds()
     assert list(bound_reasons([Bound("a scan", 2.0)], 1.0, Outcome.PASS)) == [
@@ -142,12 +115,12 @@ def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
     """Ten bases of 300, attacked optimally: the posterior alone would fail nearly all of them."""
     lie = 1 / (1 + math.e)
     leanings = []
-    for seed in range(20):
+    for seed in range(10):
         counts = counts_of(RandomisedResponse(1.0), lie, 10, 300, seed)
         verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), 1.0)
         leanings.append(verdict.leaning)
         assert verdict.outcome is not Outcome.FAIL, (seed, verdict.reasons)
-    assert leanings.count(Outcome.FAIL) > 10
+    assert leanings.count(Outcome.FAIL) > 5
 
 
 def test_a_gaussian_mechanism_does_not_pass_three() -> None:
@@ -188,34 +161,18 @@ def test_a_contradiction_is_said_first() -> None:
     assert result_of(posterior, Question(claim=3.0)).contradiction is None
 
 
-@pytest.mark.parametrize("claim", [0.5, 3.0, 6.0])
-def test_views_of_the_curve_model_agree(claim: float) -> None:
-    rng = np.random.default_rng(4)
-    scores = em.Scores(
-        without=[rng.normal(size=60) for _ in range(4)],
-        with_point=[rng.normal(size=60) + 1.5 for _ in range(4)],
-    )
-    model = em.CurveModel(
-        delta=1e-3, families=(em.families.Gaussian(),), mixing=em.families.NoMixing()
-    )
-    result = result_of(em.estimate(scores, model), Question(claim=claim))
-    verdict = result.verdict
-    assert verdict is not None
-    assert verdict == em.judge(result.posterior, claim)
-    data = result.to_dict()
-    assert data["verdict"]["outcome"] == str(verdict.outcome)
-    assert data["verdict"]["grounds"] == str(verdict.grounds)
-    assert data["verdict"]["reasons"] == list(verdict.reasons)
-    assert data["proof"]["at_least"] == result.proof.at_least  # type: ignore[union-attr]
-
-
 def test_weak_attacks_are_named_in_a_pass() -> None:
     rng = np.random.default_rng(5)
     scores = em.Scores(
-        without=[rng.normal(size=200) for _ in range(20)],
-        with_point=[rng.normal(size=200) for _ in range(20)],
+        without=[rng.normal(size=100) for _ in range(5)],
+        with_point=[rng.normal(size=100) for _ in range(5)],
     )
-    model = em.CurveModel(delta=1e-5, epsilon=em.priors.HalfNormal(scale=0.5))
+    model = em.CurveModel(
+        delta=1e-5,
+        epsilon=em.priors.HalfNormal(scale=0.5),
+        families=(em.families.Gaussian(),),
+        mixing=em.families.NoMixing(),
+    )
     verdict = em.judge(em.estimate(scores, model), 3.0)
     assert verdict.label == "PASS (judged)"
     assert NO_PROOF in verdict.reasons

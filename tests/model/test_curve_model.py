@@ -27,12 +27,6 @@ def test_components_are_all_curves_with_weights_of_one() -> None:
     assert not only.curves.mixed
 
 
-def test_one_family_needs_no_tuple() -> None:
-    one = em.CurveModel(delta=1e-5, families=em.families.Gaussian())  # type: ignore[arg-type]
-    assert one.families == (em.families.Gaussian(),)
-    assert one == em.CurveModel(delta=1e-5, families=(em.families.Gaussian(),))
-
-
 def test_curves_without_an_epsilon_are_left_out_and_the_rest_sums_to_one() -> None:
     # For delta >= rate a subsampled mechanism is indistinguishable from nothing.
     model = em.CurveModel(delta=0.15)

@@ -53,12 +53,6 @@ def test_nothing_is_written_of_what_is_not_known() -> None:
     assert AttackCounts.parse(PLAIN.to_csv(), name="a").measured is None
 
 
-def test_counts_that_say_different_things_are_not_equal() -> None:
-    assert PLAIN != COUNTS
-    assert replace(COUNTS, measured=None) == PLAIN
-    assert replace(COUNTS, measured=replace(CROSS, target_alpha=0.2)) != COUNTS
-
-
 def test_it_survives_what_is_done_to_counts() -> None:
     assert COUNTS.take([1]).measured == CROSS
     assert COUNTS.pooled().measured == CROSS
@@ -158,13 +152,6 @@ def test_attacks_say_how_they_measured() -> None:
 
 
 # --- posteriors in files ----------------------------------------------------------------------
-
-
-def test_posteriors_keep_it(tmp_path: Path) -> None:
-    path = tmp_path / "posterior.nc"
-    for counts in (COUNTS, PLAIN):
-        estimate(counts, em.CountModel(delta=0.01)).save(path)
-        assert em.load(path).counts == counts
 
 
 def test_it_is_part_of_the_digest(tmp_path: Path) -> None:

@@ -261,9 +261,3 @@ def test_known_rates_outside_their_range(rate: float) -> None:
     with pytest.raises(InputError, match="mixing") as caught:
         KnownMixing(rate=rate)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("rate", ["a half", None])
-def test_known_rates_that_are_no_numbers(rate: object) -> None:
-    with pytest.raises(InputError, match="mixing"):
-        KnownMixing(rate=rate)  # type: ignore[arg-type]

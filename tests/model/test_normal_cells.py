@@ -199,13 +199,3 @@ def test_counts_are_drawn_from_it(alpha: float) -> None:
     wrong = where | {"cross_correlation": -where["cross_correlation"]}
     other = em.likelihoods.CorrelatedCells().log_density(counts, alpha, 0.3, **wrong)
     assert p_value(np.exp(other)) < 1e-6
-
-
-def test_names_and_words() -> None:
-    assert em.likelihoods.CorrelatedCells().name == "correlated"
-    assert em.likelihoods.CorrelatedNormal().name == "correlated-published"
-    assert em.likelihoods.CorrelatedCells().bounded
-    assert not em.likelihoods.CorrelatedNormal().bounded
-    assert "whole numbers from 0 to N" in em.likelihoods.CorrelatedCells().description[0]
-    assert "as published" in em.likelihoods.CorrelatedNormal().description[0]
-    assert em.likelihoods.CorrelatedCells().smallest_epsilon(every_count(5, 5)) == 0.0

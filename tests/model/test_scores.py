@@ -114,13 +114,6 @@ def test_counts_are_two_blocks() -> None:
     assert scores.trials_h1.tolist() == [8, 8, 8]
 
 
-def test_canaries_are_one_base() -> None:
-    scores = Scores.of_canaries(members=[2.0, 3.0], others=[1.0])
-    assert scores.names == ("canaries",)
-    assert scores.bases[0].auc() == 1.0
-    assert len(scores) == 1
-
-
 def test_rows_in_any_order_are_the_same_scores() -> None:
     base = ["b", "a", "b", "a", "b", "a"]
     label, score = [0, 1, 1, 0, 0, 1], [0.1, 0.9, 0.7, 0.2, 0.3, 0.4]
