@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproduction.__main__ import NAMES, main
 
 import epsilometer as em
 from epsilometer.datasets.named import load_population
+from reproduction.__main__ import NAMES, main
 from tests.golden import reference
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -88,7 +88,7 @@ def check_pipeline(
     """
 
     def bounds(scores: tuple[FloatArray, FloatArray]) -> dict[str, float]:
-        return {label: _number(pipeline(*scores), label)}
+        return {label: number_of(pipeline(*scores), label)}
 
     def state(done: int, total: int) -> tuple[str, int, int]:
         return f"{done:,} of {total:,} runs", done, total
@@ -124,7 +124,8 @@ def count_alarms(
     ]
 
 
-def _number(value: object, label: str) -> float:
+def number_of(value: object, label: str) -> float:
+    """The result of a pipeline, or an error that names the pipeline."""
     a_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not a_number or math.isnan(float(value)):  # type: ignore[arg-type]
         raise InputError(f"{label}: expected a lower bound of epsilon as a number, got {value!r}.")

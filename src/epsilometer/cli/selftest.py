@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,9 +19,11 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.loading import load_object, run_user_code, statistic_of
 
 if TYPE_CHECKING:
-    from epsilometer.checks.selftest import Data, Pipeline, SelfTest
+    from epsilometer.checks.selftest import SelfTest
 
-PLACE = "{file}"
+Bounds = Callable[[Any], dict[str, float]]
+"""Lower bounds of epsilon by the name of the pipeline, for one null dataset."""
+
 THRESHOLD_HINT = "Is a threshold selected on the same scores that it is evaluated on?"
 POWER_HINT = "Passing says nothing about power: a pipeline that always returns 0 passes too."
 RATES = (0.02, 0.1, 0.3, 0.5)
@@ -33,16 +32,8 @@ DEPENDENCE_HINT = (
     "Decisions of cross-fed models depend on each other, so bounds for independent trials are "
     "overconfident: estimate with `--likelihood correlated`, or train separate shadow models."
 )
-PATIENCE = 600.0
-"""Seconds that a command may take per dataset of scores."""
 LONGEST_LABEL = 46
 """Characters of a pipeline's name in the table."""
-LONGEST_ERROR = 200
-"""Characters at the end of a failed command's error output that are quoted."""
-
-
-LIKELIHOOD_RATIO = "likelihood-ratio"
-"""Default attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,20 +57,6 @@ class NullData:
         _validate.whole_number("seed", self.seed, least=0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossesOptions:
-    """How losses are attacked."""
-
-    target_alpha: float | None = option(
-        "A", "LOSSES: target false-positive rate of the attack. Default: several are tested."
-    )
-    statistic: str = option(
-        "loss|logit|module:function", "LOSSES: statistic of the attack.", default="loss"
-    )
-    method: str | None = options.ATTACK_METHOD
-    variant: str | None = options.STORE_VARIANT
-
-
 @options.flat
 def selftest(
     file: str | None = argument(
@@ -93,122 +70,84 @@ def selftest(
         "module:function",
         "Your function of member and non-member scores that returns a lower bound of epsilon.",
     ),
-    command: str | None = option(
-        "CMD",
-        "Your command; {file} is replaced by a CSV of score and member, and it prints a lower bound of "
-        "epsilon.",
-    ),
     null: NullData,
-    attacked: LossesOptions,
+    statistic: str = option(
+        "loss|logit|module:function", "LOSSES: statistic of the attack.", default="loss"
+    ),
+    method: str | None = options.ATTACK_METHOD,
+    variant: str | None = options.STORE_VARIANT,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Test a pipeline on null data, where epsilon is 0.
 
     The exit code is 3 if it reports a positive epsilon too often.
     """
+    from epsilometer.checks.selftest import null_scores
+
     null.check()
-    if sum(given is not None for given in (file, pipeline, command)) > 1:
-        raise InputError("expected one of LOSSES, --pipeline and --command, got several.")
+    if file is not None and pipeline is not None:
+        raise InputError("expected LOSSES or --pipeline, got both.")
     if file is not None:
-        tests = _losses(file, null, attacked)
-    elif pipeline is not None:
-        tests = [_own(*_function(pipeline), null)]
-    elif command is not None:
-        tests = [_own(*_command(command), null)]
-    else:
-        return _shipped(null, as_json=as_json)
-    hint = THRESHOLD_HINT if file is None else DEPENDENCE_HINT
-    worst = max(tests, key=lambda test: test.alarms)
-    _say(tests, as_json=as_json, last=f"{_verdict(worst, hint)} {POWER_HINT}")
-    return REFUSED if any(test.broken for test in tests) else 0
+        tests = _tested(null, *_null_losses(file, variant, statistic, method, null))
+        return _report(tests, DEPENDENCE_HINT, as_json=as_json)
+    scores = null_scores(null.runs, null.canaries, seed=null.seed)
+    if pipeline is not None:
+        tests = _tested(null, scores, _function(pipeline))
+        return _report(tests, THRESHOLD_HINT, as_json=as_json)
+    return _report_shipped(_tested(null, scores, _shipped(null)), as_json=as_json)
 
 
-def _own(bound: Pipeline, label: str, null: NullData) -> SelfTest:
-    settings = asdict(null)
-    del settings["delta"]  # which is for the shipped bounds
-    with results.progress("null scores") as (_, advance):
-        return em.checks.check_pipeline(bound, label=label, on_progress=advance, **settings)
-
-
-def _function(pipeline: str) -> tuple[Pipeline, str]:
-    function = load_object(pipeline, folder=Path(), place="--pipeline")
-    if not callable(function):
-        raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
-    return partial(run_user_code, f"--pipeline {pipeline}: the function failed", function), pipeline
-
-
-def _command(command: str) -> tuple[Pipeline, str]:
-    words = shlex.split(command)
-    if not any(PLACE in word for word in words):
-        raise InputError(f"--command: expected {PLACE} in place of the file of scores.")
-    return partial(_printed, words), words[0]
-
-
-def _printed(words: list[str], members: Any, others: Any) -> float:
-    """The output of the command for a file of these scores."""
-    rows = [[float(score), 1] for score in members] + [[float(score), 0] for score in others]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scores.csv"
-        path.write_text(_files.csv_text(["score", "member"], rows), encoding="utf-8")
-        filled = [word.replace(PLACE, str(path)) for word in words]
-        try:
-            done = subprocess.run(
-                filled, capture_output=True, text=True, timeout=PATIENCE, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(f"--command: {words[0]} cannot be run ({error}).") from None
-    if done.returncode != 0:
-        errors = " ".join(done.stderr.split())[-LONGEST_ERROR:]
-        raise InputError(f"--command: {words[0]} ended with {done.returncode} ({errors}).")
-    got = _files.shown(done.stdout)
-    refusal = f"--command: expected a number on standard output, got {got}."
-    return options.number(done.stdout.strip(), refusal)
-
-
-def _tested(
-    title: str, null: NullData, drawn: Iterable[Data], bounds: Callable[[Data], dict[str, float]]
-) -> list[SelfTest]:
+def _tested(null: NullData, drawn: Iterable[Any], bounds: Bounds) -> list[SelfTest]:
     from epsilometer.checks.selftest import count_alarms
 
-    with results.progress(title) as (_, advance):
+    with results.progress("null data", unit=" datasets") as (_, advance):
         return count_alarms(drawn, null.runs, bounds, null.significance, advance)
 
 
-def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest]:
-    """One test per target rate; each run divides the same losses again."""
+def _function(pipeline: str) -> Bounds:
+    from epsilometer.checks.selftest import number_of
+
+    function = load_object(pipeline, folder=Path(), place="--pipeline")
+    if not callable(function):
+        raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
+    run = partial(run_user_code, f"--pipeline {pipeline}: the function failed", function)
+    return lambda scores: {pipeline: number_of(run(*scores), pipeline)}
+
+
+def _null_losses(
+    file: str, variant: str | None, statistic: str, method: str | None, null: NullData
+) -> tuple[Iterable[em.Losses], Bounds]:
+    """Each run divides the same losses again; a bound for each target rate of the attack."""
     import numpy as np
 
     from epsilometer.checks.selftest import null_losses
 
-    losses, design = results.losses_of(file, attacked.variant)
+    losses, design = results.losses_of(file, variant)
     if design.canaries or not design.models(1):
         raise InputError(f"{file}: selftest needs losses of many models, got canaries or a pool.")
-    given = attacked.target_alpha
-    rates: tuple[float, ...] = RATES
-    if given is not None:
-        rates = (_validate.open_unit_interval("target_alpha", given),)
-    attack = choose_attack(attacked.method or LIKELIHOOD_RATIO)
-    statistic = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
+    attack = choose_attack(method or "likelihood-ratio")
+    function = statistic_of(statistic, folder=Path(), place="--statistic")
+    best_bound = partial(em.baselines.best_base, em.baselines.ClopperPearson())
 
     def bounds(dealt: em.Losses) -> dict[str, float]:
-        design = em.CrossFed(replicates=int(dealt.replicate.max()) + 1)
-        result = design.attack(dealt, attack, statistic=statistic)
+        many = em.CrossFed(replicates=int(dealt.replicate.max()) + 1)
+        result = many.attack(dealt, attack, statistic=function)
         return {
-            f"{attack.name} on {attacked.statistic} at {rate:g}": em.baselines.best_base(
-                em.baselines.ClopperPearson(), result.counts(rate), null.delta, null.significance
+            f"{attack.name} on {statistic} at {rate:g}": best_bound(
+                result.counts(rate), null.delta, null.significance
             )
-            for rate in rates
+            for rate in RATES
         }
 
     streams = (np.random.default_rng([null.seed, run]) for run in range(null.runs))
-    drawn = (null_losses(losses, rng) for rng in streams)
-    return _tested("null losses", null, drawn, bounds)
+    return (null_losses(losses, rng) for rng in streams), bounds
 
 
-def _shipped(null: NullData, *, as_json: bool) -> int:
+def _shipped(null: NullData) -> Bounds:
+    """Every built-in bound, and a control that must be detected."""
     from epsilometer.baselines.catalogue import FROM_SCORES
     from epsilometer.baselines.estimator import Kind
-    from epsilometer.checks.selftest import CONTROLS, null_scores
+    from epsilometer.checks.selftest import CONTROLS
 
     estimators = [*(e for e in FROM_SCORES if e.kind is not Kind.POINT), CONTROLS[-1]]
     if null.delta == 0:
@@ -218,42 +157,48 @@ def _shipped(null: NullData, *, as_json: bool) -> int:
         auditor = em.baselines.CanaryScoreAuditor(*scores)
         return {e.label: e.lower(auditor, null.delta, null.significance) for e in estimators}
 
-    drawn = null_scores(null.runs, null.canaries, seed=null.seed)
-    tests = _tested("null scores", null, drawn, bounds)
-    broken = [test.label for test in tests[:-1] if test.broken]
-    caught = tests[-1].broken
+    return bounds
+
+
+def _report_shipped(tests: list[SelfTest], *, as_json: bool) -> int:
+    *own, control = tests
+    broken = [test.label for test in own if test.broken]
     last = (
         "All bounds have error rates within their stated levels on null scores; the negative control is "
         "detected."
     )
-    if not caught:
+    if not control.broken:
         last = "The negative control was not detected: too few runs or canaries for a conclusion."
     if broken:
         last = f"BROKEN: {'; '.join(broken)}."
-    _say(tests, as_json=as_json, last=last)
-    return REFUSED if broken or not caught else 0
+    _say(tests, last, as_json=as_json)
+    return REFUSED if broken or not control.broken else 0
 
 
-def _verdict(test: SelfTest, hint: str) -> str:
-    promised = f"{100 * test.significance:g}\u00a0%"
-    seen = f"{100 * test.alarms / test.runs:.1f}\u00a0%"
-    if test.broken:
-        return (
-            f"BROKEN: it reports a positive epsilon in {test.alarms} of {test.runs} null datasets; a "
+def _report(tests: list[SelfTest], hint: str, *, as_json: bool) -> int:
+    worst = max(tests, key=lambda test: test.alarms)
+    promised = f"{100 * worst.significance:g}\u00a0%"
+    seen = f"{100 * worst.alarms / worst.runs:.1f}\u00a0%"
+    if worst.broken:
+        said = (
+            f"BROKEN: it reports a positive epsilon in {worst.alarms} of {worst.runs} null datasets; a "
             f"valid bound does so in at most {promised}. {hint}"
         )
-    if test.alarms > test.significance * test.runs:
-        return (
+    elif worst.alarms > worst.significance * worst.runs:
+        said = (
             f"SUSPECT: false alarms in {seen} of the runs, more than {promised}, but within chance; use "
             "more --runs."
         )
-    return (
-        f"Error rate within its stated level: false alarms in {seen} of {test.runs} runs, at most "
-        f"{promised} allowed."
-    )
+    else:
+        said = (
+            f"Error rate within its stated level: false alarms in {seen} of {worst.runs} runs, at most "
+            f"{promised} allowed."
+        )
+    _say(tests, f"{said} {POWER_HINT}", as_json=as_json)
+    return REFUSED if worst.broken else 0
 
 
-def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
+def _say(tests: list[SelfTest], last: str, *, as_json: bool) -> None:
     if as_json:
         data = [{"pipeline": test.label, **asdict(test), "broken": test.broken} for test in tests]
         for row in data:
