@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy.stats import binom, kstest
 import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.groups import GroupSurface
+from epsilometer.engines.exact.treatments import log_choices
 from epsilometer.engines.mcmc import group_kernels as kernels
 from epsilometer.engines.mcmc import group_shares as shares
 from epsilometer.errors import InputError
@@ -33,6 +35,14 @@ def grouped(x: list[int], y: list[int], trials: int, groups: list[str]) -> em.At
 
 SMALL = grouped([20, 25, 23, 60, 55], [48, 40, 45, 20, 18], 80, ["a", "a", "a", "b", "b"])
 MODEL = em.CountModel(delta=0.01)
+
+
+def scattered(**options: Any) -> em.CountModel:
+    return replace(MODEL, dependence=em.likelihoods.ScatteredMembers(**options))
+
+
+def fixed(value: float) -> em.priors.Fixed:
+    return em.priors.Fixed(value=value)
 
 
 @cache
@@ -141,10 +151,10 @@ def test_a_thin_region_keeps_its_likelihood() -> None:
 @pytest.mark.slow
 def test_members_that_scatter_beyond_the_prior_of_the_spread() -> None:
     counts = grouped([20, 180] * 4, [100] * 8, 200, ["a"] * 8)
-    posterior = estimate(counts, replace(MODEL, epsilon=em.priors.Fixed(value=4.0)))
+    posterior = estimate(counts, replace(MODEL, epsilon=fixed(4.0)))
     # The first grid ends at .22, where the prior has 1e-5 left.
     assert posterior.quantile("spread", 0.95) > 0.23
-    sampled = mcmc(replace(MODEL, epsilon=em.priors.Fixed(value=4.0)), counts)
+    sampled = mcmc(replace(MODEL, epsilon=fixed(4.0)), counts)
     assert posterior.median("spread") == pytest.approx(sampled.median("spread"), rel=0.05)
 
 
@@ -159,9 +169,7 @@ def test_without_the_normalising_constant_the_twin_disagrees() -> None:
 
 
 def test_spread_0_is_one_pooled_attack() -> None:
-    still = replace(
-        MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.0))
-    )
+    still = scattered(spread=fixed(0.0))
     at_once, pooled = estimate(SMALL, still), estimate(SMALL.pooled(), MODEL)
     probabilities = [0.05, 0.5, 0.95]
     # The tolerance of the pooled one is finer than that of groups, so refinement steps may differ.
@@ -170,29 +178,12 @@ def test_spread_0_is_one_pooled_attack() -> None:
             pooled.quantile(name, probabilities), rel=2e-3
         )
     # Given the pooled counts, their distribution over members only affects binomial coefficients.
-    choices = sum(
-        math.log(math.comb(int(n), int(k)))
-        for part, sign in ((SMALL, 1), (SMALL.pooled(), -1))
-        for k, n in [
-            *zip(part.false_positives, part.trials_h0, strict=True),
-            *zip(part.false_negatives, part.trials_h1, strict=True),
-        ]
-        if sign == 1
-    ) - sum(
-        math.log(math.comb(int(n), int(k)))
-        for part in (SMALL.pooled(),)
-        for k, n in [
-            *zip(part.false_positives, part.trials_h0, strict=True),
-            *zip(part.false_negatives, part.trials_h1, strict=True),
-        ]
-    )
+    choices = log_choices(SMALL).sum() - log_choices(SMALL.pooled()).sum()
     assert at_once.log_evidence - pooled.log_evidence == pytest.approx(choices, abs=1e-3)
 
 
 def test_a_small_spread_comes_near_to_one_pooled_attack() -> None:
-    close = replace(
-        MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=1e-4))
-    )
+    close = scattered(spread=fixed(1e-4))
     near, pooled = estimate(SMALL, close), estimate(SMALL.pooled(), MODEL)
     assert near.quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
         pooled.quantile("epsilon", [0.05, 0.5, 0.95]), rel=0.01
@@ -200,13 +191,7 @@ def test_a_small_spread_comes_near_to_one_pooled_attack() -> None:
 
 
 def test_groups_of_one_are_the_independent_model() -> None:
-    alone = em.AttackCounts(
-        false_positives=SMALL.false_positives,
-        trials_h0=SMALL.trials_h0,
-        false_negatives=SMALL.false_negatives,
-        trials_h1=SMALL.trials_h1,
-        groups=["a", "b", "c", "d", ""],
-    )
+    alone = replace(SMALL, groups=["a", "b", "c", "d", ""])
     apart = estimate(alone, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
     assert np.array_equal(
         estimate(alone, MODEL).quantile("epsilon", [0.05, 0.5]),
@@ -217,9 +202,7 @@ def test_groups_of_one_are_the_independent_model() -> None:
 def test_single_rows_are_unaffected_by_a_group() -> None:
     """The same rows as a group without spread and as single attacks, through the engine of groups."""
     mixed = grouped([20, 25, 60], [48, 40, 20], 80, ["a", "a", ""])
-    close = replace(
-        MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=1e-4))
-    )
+    close = scattered(spread=fixed(1e-4))
     ours_then = estimate(mixed, close)
     pooled = estimate(mixed.pooled(), MODEL)
     assert ours_then.quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
@@ -261,10 +244,10 @@ def mcmc(
     "model",
     [
         MODEL,
-        replace(MODEL, strength=em.priors.Fixed(value=0.0)),
+        replace(MODEL, strength=fixed(0.0)),
         # Both are far below what the rates of most members alone would require.
         replace(MODEL, epsilon=em.priors.Uniform(upper=0.3)),
-        replace(MODEL, epsilon=em.priors.Fixed(value=0.2)),
+        replace(MODEL, epsilon=fixed(0.2)),
     ],
     ids=["all free", "strength 0", "epsilon below .3", "epsilon .2"],
 )
@@ -283,9 +266,7 @@ def test_mcmc_agrees_with_the_exact_engine(model: em.CountModel) -> None:
 
 @pytest.mark.slow
 def test_another_spread_is_detected() -> None:
-    wide = replace(
-        MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.2))
-    )
+    wide = scattered(spread=fixed(0.2))
     sampled = mcmc(wide)
     level = 1 - exact_small().probability_above("epsilon", sampled.median("epsilon"))
     assert abs(level - 0.5) > 0.1
@@ -312,9 +293,7 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
     [
         (replace(MODEL, dependence=em.likelihoods.PooledGroups()), "pooled groups"),
         (
-            replace(
-                MODEL, dependence=em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.0))
-            ),
+            scattered(spread=fixed(0.0)),
             "spread > 0",
         ),
     ],
@@ -512,20 +491,7 @@ def test_members_that_scatter_eight_times_as_far_are_noticed() -> None:
 
 def test_uniform_scatter_is_nearly_normal_scatter() -> None:
     """Scatter that ends abruptly once had likelihoods above any count's, and log evidence above 0."""
-    counts = em.AttackCounts(
-        false_positives=[20, 25, 23, 60, 55],
-        trials_h0=80,
-        false_negatives=[48, 40, 45, 20, 18],
-        trials_h1=80,
-        groups=list("aaabb"),
-    )
-    normal, uniform = (
-        estimate(
-            counts,
-            em.CountModel(delta=0.01, dependence=em.likelihoods.ScatteredMembers(scatter=scatter)),
-        )
-        for scatter in (NORMAL, UNIFORM)
-    )
+    normal, uniform = exact_small(), estimate(SMALL, scattered(scatter=UNIFORM))
     assert uniform.trustworthy
     # The same variance, and little to distinguish the shapes.
     assert uniform.log_evidence == pytest.approx(normal.log_evidence, abs=0.2)

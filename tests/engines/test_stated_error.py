@@ -87,6 +87,8 @@ NASTY = {
     "beyond a log-normal": case(
         [(3, 50, 5, 50)], 0.01, em.priors.LogNormal(median=0.5, log_scale=0.1)
     ),
+    "few trials": case([(0, 5, 2, 8), (3, 5, 1, 8)], 0.05, em.priors.HalfNormal()),
+    "delta .3": case([(30, 100, 20, 60), (90, 100, 20, 60)], 0.3, em.priors.HalfNormal()),
     "one trial": case([(1, 1, 0, 1)], 0.0, TINY),
     "none and all": case([(0, 20, 20, 20), (0, 20, 0, 20)], 1e-5, em.priors.HalfNormal()),
     "delta .9": case([(10, 100, 20, 100), (0, 10, 0, 10)], 0.9, em.priors.HalfNormal()),

@@ -8,6 +8,8 @@ numbers was wrong there, so `tests/inference/test_stated_error.py` asks an oracl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import epsilometer as em
 from tests.golden import reference
@@ -73,8 +75,6 @@ UNEQUAL_GROUPS = counts(
 )
 """A group of four, one of two, and a row in a group of its own."""
 
-CORRELATED = em.likelihoods.CorrelatedNormal()
-
 
 def paper(name: str) -> em.AttackCounts:
     """Counts of one of the paper's algorithms: METHOD, section 7."""
@@ -82,193 +82,109 @@ def paper(name: str) -> em.AttackCounts:
     return counts(x, 100, y, 100)
 
 
+FLAT = em.priors.Beta()
+
+
+def fixed(value: float) -> em.priors.Fixed:
+    return em.priors.Fixed(value=value)
+
+
+def case(path: str, data: em.AttackCounts, *, slow: bool = False, **model: Any) -> Case:
+    """A case with delta .01 and the usual priors unless given; numbers are fixed values."""
+    for name in ("epsilon", "strength"):
+        if isinstance(model.get(name), float):
+            model[name] = fixed(model[name])
+    return Case(path=path, counts=data, model=em.CountModel(**({"delta": 0.01} | model)), slow=slow)
+
+
+binomial = partial(case, "binomial")
+sharp = partial(case, "sharp")
+correlated = partial(case, "correlated", likelihood=em.likelihoods.CorrelatedNormal())
+
+
 def scattered(
-    *, spread: float | None = None, uniform: bool = False, strength: float | None = None
-) -> em.CountModel:
-    """A model of groups; the spread and the strength are estimated unless given."""
-    options = {} if spread is None else {"spread": em.priors.Fixed(value=spread)}
-    scatter = em.likelihoods.UniformScatter() if uniform else em.likelihoods.NormalScatter()
-    return em.CountModel(
-        delta=0.01,
-        strength=em.priors.Beta() if strength is None else em.priors.Fixed(value=strength),
-        dependence=em.likelihoods.ScatteredMembers(scatter=scatter, **options),
-    )
+    data: em.AttackCounts, *, slow: bool = False, strength: Any = FLAT, **options: Any
+) -> Case:
+    """A case of groups; the spread and the strength are estimated unless given."""
+    how = em.likelihoods.ScatteredMembers(**options)
+    return case("groups", data, slow=slow, dependence=how, strength=strength)
+
+
+def pooled(data: em.AttackCounts, *, slow: bool = False, **options: Any) -> Case:
+    return case("groups", data, slow=slow, dependence=em.likelihoods.PooledGroups(**options))
 
 
 FIXED_STRENGTHS = (0.0, 0.5, 0.9, 0.99, 1.0)
+NARROW_BETA, WIDE_BETA = em.priors.Beta(a=2.0, b=3.0), em.priors.Beta(a=0.5, b=0.5)
+UNIFORM = em.likelihoods.UniformScatter()
 
 CASES: dict[str, Case] = {
     # --- binomial, both parameters free -----------------------------------------------------------
-    "ten strong": Case(path="binomial", counts=TEN_STRONG, model=em.CountModel(delta=0.01)),
-    "one base": Case(path="binomial", counts=ONE, model=em.CountModel(delta=0.01)),
-    "weak": Case(path="binomial", counts=WEAK, model=em.CountModel(delta=0.001)),
-    "weak, delta 0": Case(path="binomial", counts=WEAK, model=em.CountModel(delta=0.0)),
-    "few bases": Case(path="binomial", counts=FEW, model=em.CountModel(delta=0.01)),
-    "unequal trials": Case(path="binomial", counts=UNEQUAL, model=em.CountModel(delta=0.05)),
-    "delta 0": Case(path="binomial", counts=UNEQUAL, model=em.CountModel(delta=0.0)),
-    "zeros and all": Case(path="binomial", counts=ZEROS, model=em.CountModel(delta=1e-5)),
-    "exponential": Case(
-        path="binomial",
-        counts=UNEQUAL,
-        model=em.CountModel(delta=0.01, epsilon=em.priors.Exponential(mean=3.0)),
-    ),
-    "log-normal": Case(
-        path="binomial",
-        counts=UNEQUAL,
-        model=em.CountModel(delta=0.01, epsilon=em.priors.LogNormal(median=2.0, log_scale=0.7)),
-    ),
-    "uniform": Case(
-        path="binomial",
-        counts=UNEQUAL,
-        model=em.CountModel(delta=0.01, epsilon=em.priors.Uniform(upper=12.0)),
-    ),
-    "beta strength": Case(
-        path="binomial",
-        counts=UNEQUAL,
-        model=em.CountModel(delta=0.01, strength=em.priors.Beta(a=2.0, b=3.0)),
-    ),
-    "beta strength, exponential": Case(
-        path="binomial",
-        counts=TWO,
-        model=em.CountModel(
-            delta=0.05,
-            epsilon=em.priors.Exponential(mean=2.0),
-            strength=em.priors.Beta(a=0.5, b=0.5),
-        ),
+    "ten strong": binomial(TEN_STRONG),
+    "one base": binomial(ONE),
+    "weak": binomial(WEAK, delta=0.001),
+    "weak, delta 0": binomial(WEAK, delta=0.0),
+    "few bases": binomial(FEW),
+    "unequal trials": binomial(UNEQUAL, delta=0.05),
+    "delta 0": binomial(UNEQUAL, delta=0.0),
+    "zeros and all": binomial(ZEROS, delta=1e-5),
+    "exponential": binomial(UNEQUAL, epsilon=em.priors.Exponential(mean=3.0)),
+    "log-normal": binomial(UNEQUAL, epsilon=em.priors.LogNormal(median=2.0, log_scale=0.7)),
+    "uniform": binomial(UNEQUAL, epsilon=em.priors.Uniform(upper=12.0)),
+    "beta strength": binomial(UNEQUAL, strength=NARROW_BETA),
+    "beta strength, exponential": binomial(
+        TWO, delta=0.05, epsilon=em.priors.Exponential(mean=2.0), strength=WIDE_BETA
     ),
     # --- counts so sharp that masses cannot be interpolated in delta --------------------------------
-    "delta .3": Case(path="sharp", counts=TWO, model=em.CountModel(delta=0.3)),
-    "twenty thousand trials": Case(
-        path="sharp", counts=TWENTY_THOUSAND, model=em.CountModel(delta=0.05)
-    ),
-    "twenty thousand trials, delta .15": Case(
-        path="sharp", counts=TWENTY_THOUSAND, model=em.CountModel(delta=0.15), slow=True
-    ),
-    "seventy thousand trials": Case(
-        path="sharp", counts=SEVENTY_THOUSAND, model=em.CountModel(delta=0.05), slow=True
-    ),
-    "hundred thousand trials": Case(
-        path="sharp", counts=HUNDRED_THOUSAND, model=em.CountModel(delta=0.05), slow=True
-    ),
+    "delta .3": sharp(TWO, delta=0.3),
+    "twenty thousand trials": sharp(TWENTY_THOUSAND, delta=0.05),
+    "twenty thousand trials, delta .15": sharp(TWENTY_THOUSAND, delta=0.15, slow=True),
+    "seventy thousand trials": sharp(SEVENTY_THOUSAND, delta=0.05, slow=True),
+    "hundred thousand trials": sharp(HUNDRED_THOUSAND, delta=0.05, slow=True),
     # --- fixed parameters ---------------------------------------------------------------------------
+    **{f"one base, strength {s:g}": binomial(ONE, strength=s) for s in FIXED_STRENGTHS},
     **{
-        f"one base, strength {s:g}": Case(
-            path="binomial",
-            counts=ONE,
-            model=em.CountModel(delta=0.01, strength=em.priors.Fixed(value=s)),
-        )
+        f"unequal trials, strength {s:g}": binomial(UNEQUAL, delta=0.05, strength=s)
         for s in FIXED_STRENGTHS
     },
+    "epsilon 3": binomial(TEN_STRONG, epsilon=3.0),
+    "epsilon 2, beta strength": binomial(UNEQUAL, delta=0.05, epsilon=2.0, strength=NARROW_BETA),
     **{
-        f"unequal trials, strength {s:g}": Case(
-            path="binomial",
-            counts=UNEQUAL,
-            model=em.CountModel(delta=0.05, strength=em.priors.Fixed(value=s)),
-        )
-        for s in FIXED_STRENGTHS
-    },
-    "epsilon 3": Case(
-        path="binomial",
-        counts=TEN_STRONG,
-        model=em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=3.0)),
-    ),
-    "epsilon 2, beta strength": Case(
-        path="binomial",
-        counts=UNEQUAL,
-        model=em.CountModel(
-            delta=0.05, epsilon=em.priors.Fixed(value=2.0), strength=em.priors.Beta(a=2.0, b=3.0)
-        ),
-    ),
-    **{
-        f"epsilon 3, strength {s:g}": Case(
-            path="binomial",
-            counts=TEN_STRONG,
-            model=em.CountModel(
-                delta=0.01, epsilon=em.priors.Fixed(value=3.0), strength=em.priors.Fixed(value=s)
-            ),
-        )
+        f"epsilon 3, strength {s:g}": binomial(TEN_STRONG, epsilon=3.0, strength=s)
         for s in (0.0, 0.6, 1.0)
     },
     # --- correlated counts --------------------------------------------------------------------------
     **{
-        f"paper {name}": Case(
-            path="correlated",
-            counts=paper(name),
-            model=em.CountModel(delta=0.001, likelihood=CORRELATED),
-            slow=True,
-        )
+        f"paper {name}": correlated(paper(name), delta=0.001, slow=True)
         for name in ("A1", "A3", "A4")
     },
-    "correlated, unequal trials": Case(
-        path="correlated",
-        counts=UNEQUAL,
-        model=em.CountModel(
-            delta=0.01, likelihood=em.likelihoods.CorrelatedNormal(within_correlation_scale=0.02)
-        ),
+    "correlated, unequal trials": correlated(
+        UNEQUAL, likelihood=em.likelihoods.CorrelatedNormal(within_correlation_scale=0.02)
     ),
     **{
-        f"correlated, strength {s:g}": Case(
-            path="correlated",
-            counts=FEW,
-            model=em.CountModel(
-                delta=0.01, strength=em.priors.Fixed(value=s), likelihood=CORRELATED
-            ),
-            slow=s not in (0.5, 1.0),
-        )
+        f"correlated, strength {s:g}": correlated(FEW, strength=s, slow=s not in (0.5, 1.0))
         for s in FIXED_STRENGTHS
     },
-    "correlated, epsilon 2": Case(
-        path="correlated",
-        counts=FEW,
-        model=em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=2.0), likelihood=CORRELATED),
-    ),
-    "correlated, epsilon 2, strength .5": Case(
-        path="correlated",
-        counts=FEW,
-        model=em.CountModel(
-            delta=0.01,
-            epsilon=em.priors.Fixed(value=2.0),
-            strength=em.priors.Fixed(value=0.5),
-            likelihood=CORRELATED,
-        ),
-    ),
+    "correlated, epsilon 2": correlated(FEW, epsilon=2.0),
+    "correlated, epsilon 2, strength .5": correlated(FEW, epsilon=2.0, strength=0.5),
     # --- groups -------------------------------------------------------------------------------------
-    "normal scatter": Case(path="groups", counts=GROUPS, model=scattered()),
-    "uniform scatter": Case(
-        path="groups",
-        counts=STRONG_GROUPS,
-        # With the usual prior, which reaches to 0, the engine that made the numbers failed, and said so.
-        model=em.CountModel(
-            delta=0.01,
-            dependence=em.likelihoods.ScatteredMembers(
-                scatter=em.likelihoods.UniformScatter(),
-                spread=em.priors.LogNormal(median=0.05, log_scale=0.3),
-            ),
-        ),
+    "normal scatter": scattered(GROUPS),
+    # With the usual prior, which reaches to 0, the engine that made the numbers failed, and said so.
+    "uniform scatter": scattered(
+        STRONG_GROUPS,
+        scatter=UNIFORM,
+        spread=em.priors.LogNormal(median=0.05, log_scale=0.3),
         slow=True,
     ),
-    "unequal groups": Case(path="groups", counts=UNEQUAL_GROUPS, model=scattered(), slow=True),
-    "normal scatter, strength .5": Case(
-        path="groups", counts=GROUPS, model=scattered(strength=0.5), slow=True
+    "unequal groups": scattered(UNEQUAL_GROUPS, slow=True),
+    "normal scatter, strength .5": scattered(GROUPS, strength=0.5, slow=True),
+    "spread .04": scattered(GROUPS, spread=fixed(0.04)),
+    "uniform scatter, spread .04": scattered(
+        GROUPS, scatter=UNIFORM, spread=fixed(0.04), slow=True
     ),
-    "spread .04": Case(path="groups", counts=GROUPS, model=scattered(spread=0.04)),
-    "uniform scatter, spread .04": Case(
-        path="groups", counts=GROUPS, model=scattered(spread=0.04, uniform=True), slow=True
-    ),
-    "spread 0": Case(path="groups", counts=GROUPS, model=scattered(spread=0.0)),
-    "pooled groups": Case(
-        path="groups",
-        counts=GROUPS,
-        model=em.CountModel(delta=0.01, dependence=em.likelihoods.PooledGroups()),
-    ),
-    "pooled groups, spread .04": Case(
-        path="groups",
-        counts=GROUPS,
-        model=em.CountModel(
-            delta=0.01, dependence=em.likelihoods.PooledGroups(spread=em.priors.Fixed(value=0.04))
-        ),
-        slow=True,
-    ),
+    "spread 0": scattered(GROUPS, spread=fixed(0.0)),
+    "pooled groups": pooled(GROUPS),
+    "pooled groups, spread .04": pooled(GROUPS, spread=fixed(0.04), slow=True),
 }
 
 # --- what is made of posteriors: a smaller selection, by the names above --------------------------

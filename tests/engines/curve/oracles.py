@@ -17,6 +17,7 @@ from scipy.stats import laplace as laplace_law
 from scipy.stats import norm
 
 import epsilometer as em
+from epsilometer.model.mixtures import Curves
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -155,6 +156,26 @@ def averaged_over_ties(
     inside = [orders_of(a, b) for a, b in zip(zeros, ones, strict=True)]
     logs = [log_of([label for part in parts for label in part]) for parts in product(*inside)]
     return float(logsumexp(logs) - math.log(len(logs)))
+
+
+CHI_SQUARE_19 = 62.0
+"""Upper 1e-6 quantile of chi-square with 19 degrees of freedom: 61.9."""
+
+
+def simulated_orders(curves: Curves, leak: float, seed: int) -> IntArray:
+    """How often each of the 20 orders of three and three occurs, ties broken at random."""
+    runs, rng = 40_000, np.random.default_rng(seed)
+    member = np.tile(np.arange(6) >= 3, (runs, 1))
+    score = curves.sample(leak, member, rng=rng)
+    order = np.lexsort((rng.random(score.shape), -score), axis=1)
+    seen = np.take_along_axis(member, order, axis=1) @ 2 ** np.arange(6)
+    return np.array([(seen == np.dot(each, 2 ** np.arange(6))).sum() for each in orders_of(3, 3)])
+
+
+def surprise_of(counts: IntArray, log_ratio: Callable[[list[int]], float]) -> float:
+    """Chi-square of these frequencies, if each order has 1/20 times its likelihood ratio."""
+    expected = counts.sum() / 20 * np.exp([log_ratio(labels) for labels in orders_of(3, 3)])
+    return float(((counts - expected) ** 2 / expected).sum())
 
 
 # --- divergences --------------------------------------------------------------------------------

@@ -19,10 +19,13 @@ from epsilometer.errors import InputError
 from epsilometer.model.families import RandomizedResponse
 from epsilometer.model.mixtures import Curves
 from tests.engines.curve.oracles import (
+    CHI_SQUARE_19,
     averaged_over_ties,
     log_lambda_of_pieces,
     orders_of,
     scores_in_order,
+    simulated_orders,
+    surprise_of,
 )
 
 EXACT = 1e-10
@@ -125,20 +128,10 @@ def test_one_against_one_is_twice_the_area() -> None:
 def test_frequencies_of_all_orders_in_simulated_audits(case: Case) -> None:
     """Three and three, ties broken at random: chi-square of 19, upper 1e-6 quantile 61.9."""
     family, leak, rate = case
-    runs, rng = 40_000, np.random.default_rng(31)
-    member = np.tile(np.arange(6) >= 3, (runs, 1))
-    score = Curves(family=family, rate=rate).sample(leak, member, rng=rng)
-    score = score + 1e-3 * rng.random(score.shape)
-    seen = np.take_along_axis(member, np.argsort(-score, axis=1), axis=1) @ 2 ** np.arange(6)
-    orders = orders_of(3, 3)
-    counts = np.array([(seen == np.dot(labels, 2 ** np.arange(6))).sum() for labels in orders])
-
-    def surprise(case: Case) -> float:
-        expected = runs / 20 * np.exp([of_labels(labels, case) for labels in orders])
-        return float(((counts - expected) ** 2 / expected).sum())
-
-    assert surprise(case) < 62.0
-    assert surprise((family, leak + 0.7, rate)) > 62.0
+    simulated = simulated_orders(Curves(family=family, rate=rate), leak, seed=31)
+    assert surprise_of(simulated, lambda labels: of_labels(labels, case)) < CHI_SQUARE_19
+    other = family, leak + 0.7, rate
+    assert surprise_of(simulated, lambda labels: of_labels(labels, other)) > CHI_SQUARE_19
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c[2] == 1], ids=lambda case: case[0].name)

@@ -22,6 +22,7 @@ from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves
 from tests.engines.curve.oracles import (
+    CHI_SQUARE_19,
     Pair,
     averaged_over_ties,
     gaussian,
@@ -31,13 +32,12 @@ from tests.engines.curve.oracles import (
     orders_of,
     reference_scores,
     scores_in_order,
+    simulated_orders,
+    surprise_of,
 )
 
 STEP, TOLERANCE = 0.3, 1e-3
 """A fine chain, and its largest error in nats against the twin, with room for about twice of it."""
-
-CHI_SQUARE_19 = 62.0
-"""Upper 1e-6 quantile of chi-square with 19 degrees of freedom: 61.9."""
 
 Case = tuple[Family, float, float, Pair]
 
@@ -215,39 +215,17 @@ def test_extreme_orders() -> None:
             assert close(found, log_lambda(labels, pair), 2 * TOLERANCE)
 
 
-def test_order_statistics_by_monte_carlo() -> None:
-    """Lambda = E[prod h_c(t)] over ordered uniform shares, for one audit of 12 and 12."""
-    scores = drawn(CASES["gaussian"], 12, 12, seed=9)
-    labels, leak = np.array(labels_of(scores)), 0.6
-    rng = np.random.default_rng(10)
-    # Uniform shares of the pool are scores from it, members or not with equal probability.
-    member = rng.random((200_000, 24)) < 0.5
-    x = -np.sort(-(rng.standard_normal(member.shape) + leak * member), axis=1)
-    ratio = np.exp(leak * (x - leak / 2))
-    products = np.prod(np.where(labels == 1, 2 * ratio / (1 + ratio), 2 / (1 + ratio)), axis=1)
-    error = products.std() / math.sqrt(len(products))
-    found = math.exp(chain(scores, em.families.Gaussian(), leak, 1.0))
-    # Five standard errors and the chain's own: a false alarm of 6e-7.
-    assert abs(found - products.mean()) < 5 * error + TOLERANCE * found
-    assert error < 0.02 * found
-
-
 @every_case
 def test_frequencies_of_all_orders_in_simulated_audits(case: Case) -> None:
     """Three and three: 20 orders, with frequencies that match their probabilities, by chi-square."""
     family, leak, rate, _ = case
-    runs, rng = 40_000, np.random.default_rng(30)
-    member = np.tile(np.arange(6) >= 3, (runs, 1))
-    score = Curves(family=family, rate=rate).sample(leak, member, rng=rng)
-    seen = np.take_along_axis(member, np.argsort(-score, axis=1), axis=1) @ 2 ** np.arange(6)
-    orders = orders_of(3, 3)
-    counts = np.array([(seen == np.dot(labels, 2 ** np.arange(6))).sum() for labels in orders])
 
     def surprise(leak: float) -> float:
-        logs = [chain(scores_in_order(labels), family, leak, rate) for labels in orders]
-        expected = runs * np.exp(logs) / 20
-        return float(((counts - expected) ** 2 / expected).sum())
+        return surprise_of(
+            simulated, lambda labels: chain(scores_in_order(labels), family, leak, rate)
+        )
 
+    simulated = simulated_orders(Curves(family=family, rate=rate), leak, seed=30)
     if leak < 4:  # where every order is expected a few times
         assert surprise(leak) < CHI_SQUARE_19
     assert surprise(0.5 * leak) > CHI_SQUARE_19  # another leak must be ruled out
