@@ -195,7 +195,7 @@ def test_refusals(curve: DeltaCurve) -> None:
             EXAMPLE, replace(BINOMIAL, epsilon=em.priors.Fixed(value=1.0)), [0.1]
         )
     with pytest.raises(InputError, match="expected ExactSettings"):
-        em.engines.estimate_curve(EXAMPLE, BINOMIAL, [0.1], em.engines.McmcSettings())
+        em.engines.estimate_curve(EXAMPLE, BINOMIAL, [0.1], em.engines.McmcSettings())  # type: ignore[arg-type]
 
 
 # --- rises ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ SIZE = 100_000
 WORST_Z = 4.5
 """About 40 comparisons in this file: a false alarm in one of them has probability 3e-4."""
 
-STRONG = {
+STRONG: dict[str, Any] = {
     "false_positives": [40, 60, 100, 120, 200],
     "trials_h0": 1000,
     "false_negatives": [250, 150, 100, 100, 60],
@@ -28,8 +29,8 @@ STRONG = {
 
 
 @cache
-def binomial(**model: object) -> GridPosterior:
-    return estimate(em.AttackCounts(**STRONG), em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
+def binomial(**model: Any) -> Any:
+    return estimate(em.AttackCounts(**STRONG), em.CountModel(delta=0.01, **model))
 
 
 def correlated() -> GridPosterior:

@@ -46,7 +46,7 @@ def fixed(value: float) -> em.priors.Fixed:
 
 
 @cache
-def exact_small() -> em.engines.CountPosterior:
+def exact_small() -> Any:
     return estimate(SMALL, MODEL)
 
 
@@ -191,7 +191,7 @@ def test_a_small_spread_comes_near_to_one_pooled_attack() -> None:
 
 
 def test_groups_of_one_are_the_independent_model() -> None:
-    alone = replace(SMALL, groups=["a", "b", "c", "d", ""])
+    alone = replace(SMALL, groups=("a", "b", "c", "d", ""))
     apart = estimate(alone, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
     assert np.array_equal(
         estimate(alone, MODEL).quantile("epsilon", [0.05, 0.5]),
@@ -231,9 +231,7 @@ def test_ignoring_groups_makes_the_interval_narrower() -> None:
 # --- exact against MCMC -------------------------------------------------------------------------
 
 
-def mcmc(
-    model: em.CountModel, counts: em.AttackCounts = SMALL, *, seed: int = 1
-) -> em.engines.CountPosterior:
+def mcmc(model: em.CountModel, counts: em.AttackCounts = SMALL, *, seed: int = 1) -> Any:
     settings = em.engines.McmcSettings(
         num_iterations=4000, num_warmup=1000, num_sweeps=8, num_chains=4, seed=seed
     )

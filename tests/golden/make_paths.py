@@ -140,7 +140,7 @@ def compared(name: str) -> dict[str, Numbers]:
 
 def updated(name: str) -> dict[str, Numbers]:
     """Shift of the median and log predictive probability of each of the first rows."""
-    case, found = CASES[name], {}
+    case, found = CASES[name], dict[str, Numbers]()
     start = prior_median(case)
     evidence = 0.0
     for row in range(min(len(case.counts), 3)):

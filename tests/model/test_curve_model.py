@@ -104,9 +104,9 @@ def test_refusals(make: Callable[[], object], message: str) -> None:
 def test_what_the_model_is_estimated_from() -> None:
     scores = em.Scores(without=[[0.0]], with_point=[[1.0]])
     with pytest.raises(InputError, match="expected AttackCounts for CountModel, got Scores"):
-        estimate(scores, em.CountModel(delta=0.01))  # type: ignore[call-overload]
+        estimate(scores, em.CountModel(delta=0.01))
     with pytest.raises(InputError, match="ExactSettings cannot be used with CurveModel"):
-        estimate(scores, em.CurveModel(delta=0.01), em.engines.ExactSettings())  # type: ignore[call-overload]
+        estimate(scores, em.CurveModel(delta=0.01), em.engines.ExactSettings())
     ties = em.Scores(without=[[1.0]], with_point=[[1.0]])
     with pytest.raises(InputError, match="got only ties"):
         estimate(ties, em.CurveModel(delta=0.01))

@@ -59,7 +59,8 @@ def pilot() -> em.engines.CountPosterior:
     counts = em.likelihoods.IndependentBinomial().sample(
         alpha, beta, trials_h0=60, trials_h1=60, rng=rng
     )
-    return estimate(counts, MODEL)
+    posterior: em.engines.CountPosterior = estimate(counts, MODEL)
+    return posterior
 
 
 # --- the search -------------------------------------------------------------------------------

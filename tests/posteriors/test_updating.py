@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def counts(
 FIRST, SECOND, THIRD = counts([10, 30], [20, 30]), counts([5, 8], [40, 35]), counts([45], [50])
 
 
-def at_once(model: em.CountModel, *parts: em.AttackCounts) -> GridPosterior:
+def at_once(model: em.CountModel, *parts: em.AttackCounts) -> Any:
     return estimate(parts[0].joined(*parts[1:]), model)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,7 +160,7 @@ Z = 4.5
 
 
 @pytest.fixture(scope="module")
-def engine() -> CurvePosterior:
+def engine() -> Any:
     return estimate(SMALL, em.CurveModel(delta=1e-3))
 
 

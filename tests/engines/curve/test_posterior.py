@@ -35,7 +35,7 @@ NEW = em.Scores(
 
 
 @pytest.fixture(scope="module")
-def posterior() -> CurvePosterior:
+def posterior() -> Any:
     return estimate(SCORES, em.CurveModel(delta=1e-3))
 
 
