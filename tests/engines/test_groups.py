@@ -254,7 +254,7 @@ def test_mcmc_agrees_with_the_exact_engine(model: em.CountModel) -> None:
     assert exact.trustworthy
     assert sampled.trustworthy
     for name in sampled.parameters:
-        effective = sampled.diagnostics.parameters[name].bulk_effective_size  # type: ignore[attr-defined]
+        effective = sampled.diagnostics.parameters[name].bulk_effective_size
         for p in (0.05, 0.5, 0.95):
             # The probability that the exact engine gives the sampled quantile.
             level = 1 - exact.probability_above(name, float(sampled.quantile(name, p)))
