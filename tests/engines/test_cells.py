@@ -32,8 +32,8 @@ def nuisance_nodes(
     low, high = likelihood.within_correlation_bounds(counts)
     reach = 5 * likelihood.within_correlation_scale
     low, high = max(low, -reach), min(high, reach)
-    points, weights = np.polynomial.legendre.leggauss(9)
-    shares, share_weights = np.polynomial.legendre.leggauss(5)
+    points, weights = np.polynomial.legendre.leggauss(7)
+    shares, share_weights = np.polynomial.legendre.leggauss(4)
     found = []
     for point, weight in zip(points.tolist(), weights.tolist(), strict=True):
         t = low + 0.5 * (high - low) * (1 + point)
@@ -140,10 +140,10 @@ def test_rings_by_differences_and_by_fluxes_agree() -> None:
                 likelihood=em.likelihoods.CorrelatedCells(),
             ),
         ).quantile("epsilon", QUANTILES)
-        for strength in (0.9499, 0.9501, 1.0)
+        for strength in (0.9499, 0.9501, 0.8)
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=0.02)
-    assert np.all(found[2] < found[1])  # control: the strength matters
+    assert np.all(found[2] > found[1])  # control: the strength matters
 
 
 # --- cases in which the published density fails ---------------------------------------------------
@@ -188,6 +188,7 @@ WEAK_Y = [11, 54, 92, 34, 100, 15, 33, 99, 92, 98, 56, 18, 14, 13, 2, 22, 10, 98
 LEAKING = 6  # 19 and 33 of 100; all others are close to the line of guessing
 
 
+@pytest.mark.slow
 def test_a_mode_near_zero_is_what_the_bases_say() -> None:
     """Without the one leaking base, independent counts have that mode too: it is in the data.
 

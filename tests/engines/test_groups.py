@@ -238,6 +238,7 @@ def mcmc(model: em.CountModel, counts: em.AttackCounts = SMALL, *, seed: int = 1
     return estimate(counts, model, settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -274,7 +275,11 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
     correlated = replace(MODEL, likelihood=em.likelihoods.CorrelatedNormal())
     with pytest.raises(InputError, match="use MCMC"):
         estimate(SMALL, correlated)
-    sampled = mcmc(correlated)
+
+
+@pytest.mark.slow
+def test_correlated_counts_in_groups_by_mcmc() -> None:
+    sampled = mcmc(replace(MODEL, likelihood=em.likelihoods.CorrelatedNormal()))
     assert set(sampled.parameters) == {
         "epsilon",
         "strength",
@@ -388,6 +393,7 @@ def test_draws_have_the_marginals_and_the_dependence_of_the_chain() -> None:
         assert ours_then[0, 1] == pytest.approx(theirs[0, 1], abs=0.1)
 
 
+@pytest.mark.slow
 def test_densities_from_draws_end_where_the_prior_does() -> None:
     model = replace(
         MODEL,
@@ -471,7 +477,7 @@ def ranks(
 @pytest.mark.parametrize(
     ("model", "exact", "runs"),
     [
-        pytest.param(CALIBRATED, False, 16, id="scattered-mcmc"),
+        pytest.param(CALIBRATED, False, 16, id="scattered-mcmc", marks=pytest.mark.slow),
         pytest.param(CALIBRATED, False, 400, id="scattered-mcmc-long", marks=pytest.mark.slow),
         pytest.param(CALIBRATED, True, 60, id="scattered-exact-long", marks=pytest.mark.slow),
         pytest.param(POOLED, True, 100, id="pooled-exact-long", marks=pytest.mark.slow),
@@ -482,11 +488,13 @@ def test_truth_ranks_uniformly(model: em.CountModel, exact: bool, runs: int) -> 
         assert kstest(values, "uniform").pvalue > LEVEL, name
 
 
+@pytest.mark.slow
 def test_members_that_scatter_eight_times_as_far_are_noticed() -> None:
     wrong = ranks(CALIBRATED, exact=False, runs=16, slip=8.0)["spread"]
     assert kstest(wrong, "uniform").pvalue < LEVEL
 
 
+@pytest.mark.slow
 def test_uniform_scatter_is_nearly_normal_scatter() -> None:
     """Scatter that ends abruptly once had likelihoods above any count's, and log evidence above 0."""
     normal, uniform = exact_small(), estimate(SMALL, scattered(scatter=UNIFORM))

@@ -237,7 +237,7 @@ def test_published_settings_are_those_of_the_appendix() -> None:
 
 def test_chains_start_inside_the_ring() -> None:
     for counts, model in MODELS.values():
-        for seed in range(5):
+        for seed in range(2):
             start, rates = attack_chain.draw_start(counts, model, rng=np.random.default_rng(seed))
             epsilon, strength = start[:2]
             alpha, beta = rates.T

@@ -44,7 +44,13 @@ def log_ratio_of_all_first(size: int, leaks: NDArray[np.float64]) -> NDArray[np.
     return np.array([logsumexp(top + size * log_ndtr(leak - x)) + chance for leak in leaks])
 
 
-@pytest.mark.parametrize("prior", [em.priors.HalfNormal(), em.priors.HalfNormal(scale=1.0)])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param(em.priors.HalfNormal(), marks=pytest.mark.slow),
+        em.priors.HalfNormal(scale=1.0),
+    ],
+)
 def test_all_members_first(prior: em.priors.HalfNormal) -> None:
     """The axis must extend to the posterior, beyond leaks that are ruled out by hundreds of nats."""
     size, model = 2400, model_of(em.families.Gaussian(), epsilon=prior)
@@ -70,7 +76,9 @@ def test_a_member_at_the_very_bottom() -> None:
     np.testing.assert_allclose(one, other, atol=0.012)
 
 
-@pytest.mark.parametrize("family", [em.families.Laplace(), em.families.Gaussian()])
+@pytest.mark.parametrize(
+    "family", [pytest.param(em.families.Laplace(), marks=pytest.mark.slow), em.families.Gaussian()]
+)
 def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
     """Half of the members are far out: the nearest curve is found, from either end."""
     rng, size = np.random.default_rng(4), 2400

@@ -70,7 +70,7 @@ def uniform(values: NDArray[np.float64]) -> bool:
 @pytest.mark.parametrize(
     ("model", "replicates", "sizes"),
     [
-        pytest.param(WHOLE, 30, (3, 30, 30), id="whole"),
+        pytest.param(WHOLE, 10, (3, 30, 30), id="whole"),
         pytest.param(ONE, 40, (3, 25, 40), id="one family, unequal sizes"),
         pytest.param(WHOLE, 600, (3, 30, 30), id="whole, long", marks=pytest.mark.slow),
         pytest.param(COARSE, 400, (2, 60, 15), id="coarse delta, long", marks=pytest.mark.slow),
