@@ -12,10 +12,10 @@ import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import delta_sweep, rings
 from epsilometer.engines.exact.engine import PROBED
-from epsilometer.engines.exact.over_delta import DeltaCurve
 from epsilometer.errors import InputError
 from epsilometer.model.deltas import checked_deltas
 from epsilometer.posteriors import panels
+from epsilometer.posteriors.over_delta import DeltaCurve
 
 GRID = np.geomspace(1e-8, 0.1, 26)
 """Most of these are interpolated; the checks cover interpolated and solved ones."""

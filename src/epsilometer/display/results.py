@@ -14,9 +14,9 @@ from epsilometer.comparison.estimators import Comparison
 from epsilometer.display.posteriors import epsilon_words
 from epsilometer.display.view import View
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
-from epsilometer.engines.exact.over_delta import DeltaCurve
 from epsilometer.errors import InputError
 from epsilometer.judgement.result import Result
+from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report import writing
 from epsilometer.report.figures.comparison import comparison_sheet

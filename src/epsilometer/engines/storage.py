@@ -11,11 +11,10 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer.engines.curve import files
-from epsilometer.engines.exact.draws import Cells
 from epsilometer.engines.exact.engine import ExactSettings
+from epsilometer.engines.exact.groups import SpreadGrid
 from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
-from epsilometer.engines.exact.posterior import Accuracy, GridPosterior
-from epsilometer.engines.exact.spread_grid import SpreadGrid
+from epsilometer.engines.exact.posterior import Accuracy, Cells, GridPosterior
 from epsilometer.errors import EpsilometerError, InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.count_tables import COLUMNS

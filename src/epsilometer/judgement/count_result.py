@@ -26,7 +26,7 @@ from epsilometer.checks.warnings import (
     check_extreme_counts,
     repeated_bases,
 )
-from epsilometer.engines.exact.over_delta import DeltaCurve, estimate_curve
+from epsilometer.engines.exact.delta_sweep import estimate_curve
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement import next_step
 from epsilometer.judgement.objections import misfit_reasons
@@ -38,6 +38,7 @@ from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.marginals import Marginal
+from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.posteriors.posterior import CountPosterior
 
 WEAK_STRENGTH = 0.5

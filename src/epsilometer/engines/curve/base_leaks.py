@@ -134,3 +134,14 @@ def _all_below(
         reached = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1]
         product *= reached / np.maximum(reached[:, :1], 1e-300)
     return np.asarray(share @ product)
+
+
+def work(solution: Solution) -> float:
+    """Number of multiplications for the leaks of single bases."""
+    multiplications = 0.0
+    for number, table in enumerate(solution.probability):
+        grid = solution.grids[solution.grid_of[number]]
+        distributions = float((table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).sum())
+        columns = grid.columns.stop - grid.columns.start
+        multiplications += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
+    return multiplications

@@ -14,11 +14,12 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.engines.curve import base_leaks, drawing, tree
 from epsilometer.engines.curve.base_leaks import Part
+from epsilometer.engines.curve.family_shares import FamilyShare, family_shares
 from epsilometer.engines.curve.mean_strength import drawn_means, mean_strength
 from epsilometer.engines.curve.solve import Resolution, Solution, solve
 from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import Component, CurveModel
+from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 from epsilometer.model.scores import Scores
@@ -71,17 +72,6 @@ class CurveAccuracy:
     def met(self) -> bool:
         """Whether the error estimate is within the tolerance."""
         return self.error <= self.tolerance
-
-
-@dataclass(frozen=True)
-class FamilyShare:
-    """The probability of one family with a mixing rate and interpretation."""
-
-    family: str
-    mixing: float
-    interpretation: str
-    probability: float
-    prior: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -200,26 +190,7 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
     @cached_property
     def families(self) -> tuple[FamilyShare, ...]:
         """Every family, mixing rate and interpretation with its probability, the likeliest first."""
-        found = {
-            _identity(component): weight
-            for component, weight in zip(
-                self.solution.components, self.solution.weights.tolist(), strict=True
-            )
-        }
-        nothing = float(self.model.no_leak or 0.0)
-        rows = [
-            FamilyShare(
-                family=component.curves.family.name,
-                mixing=component.curves.rate,
-                interpretation=_identity(component)[-1] if component.curves.mixed else "none",
-                probability=found.get(_identity(component), 0.0),
-                prior=(1 - nothing) * component.probability,
-            )
-            for component in self.model.components
-        ]
-        if nothing:
-            rows.append(FamilyShare("no leak", 1.0, "none", self.solution.no_leak, nothing))
-        return tuple(sorted(rows, key=lambda row: -row.probability))
+        return family_shares(self.model, self.solution)
 
     def family_probability(self, name: str) -> float:
         """Probability of a family, over all mixing rates."""
@@ -284,7 +255,7 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         """The solution for single bases: coarser if the full one would take long."""
         return (
             self.solution
-            if _work(self.solution) < MOST_WORK
+            if base_leaks.work(self.solution) < MOST_WORK
             else solve(self.model, self.tables, FOR_BASES._replace(region=self.accuracy.region))
         )
 
@@ -402,23 +373,6 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         curves = [(curve, middles(edges)) for curve, edges, _ in kept]
         weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
         return curves, weight / weight.sum()
-
-
-def _identity(component: Component) -> tuple[str, float, str]:
-    """The family, the rate and the interpretation of a component."""
-    curves = component.curves
-    return curves.family.name, curves.rate, str(curves.interpretation)
-
-
-def _work(solution: Solution) -> float:
-    """Number of multiplications for the leaks of single bases."""
-    multiplications = 0.0
-    for number, table in enumerate(solution.probability):
-        grid = solution.grids[solution.grid_of[number]]
-        distributions = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE_DISTRIBUTION).sum())
-        columns = grid.columns.stop - grid.columns.start
-        multiplications += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
-    return multiplications
 
 
 def _whole(

@@ -17,11 +17,10 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
-from epsilometer.engines.exact.groups import GroupSurface
+from epsilometer.engines.exact.groups import GroupSurface, SpreadGrid
 from epsilometer.engines.exact.integrate import Panels, integrate
 from epsilometer.engines.exact.posterior import GridPosterior, from_solution
 from epsilometer.engines.exact.resolution import Resolution
-from epsilometer.engines.exact.spread_grid import SpreadGrid
 from epsilometer.engines.exact.surface import AttackSurface, Surface
 from epsilometer.engines.exact.treatments import log_choices
 from epsilometer.errors import InputError

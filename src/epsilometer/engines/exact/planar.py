@@ -269,3 +269,105 @@ def _between(
     values = np.empty((2, grids, columns, points, width))
     values[0], values[1] = sums.transpose(0, 2, 3, 1), slopes.transpose(0, 2, 3, 1)
     return np.asarray(total + (matrix @ values.reshape(-1, width)).reshape(total.shape))
+
+
+# --- a likelihood of averages ---------------------------------------------------------------------
+
+TINY = 1e-290
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageGrid:
+    """Angles of a group's averages for each spread: midpoints for alpha, including the ends for beta.
+
+    ``theta`` and ``phi`` are (spread, point); alpha = sin^2 theta and beta = sin^2 phi.
+    """
+
+    theta: FloatArray
+    theta_step: FloatArray
+    phi: FloatArray
+    phi_step: FloatArray
+
+    @property
+    def alpha(self) -> FloatArray:
+        """(spread, point)."""
+        return np.asarray(np.sin(self.theta) ** 2)
+
+    @property
+    def beta(self) -> FloatArray:
+        """(spread, point)."""
+        return np.asarray(np.sin(self.phi) ** 2)
+
+    @classmethod
+    def of_windows(cls, alpha: FloatArray, beta: FloatArray, points: int) -> AverageGrid:
+        """From windows of angles, each (spread, 2)."""
+        step = np.diff(alpha, axis=1) / points
+        theta = alpha[:, :1] + step * (np.arange(points) + 0.5)
+        phi_step = np.diff(beta, axis=1) / points
+        phi = beta[:, :1] + phi_step * np.arange(points + 1)
+        return cls(theta=theta, theta_step=step[:, 0], phi=phi, phi_step=phi_step[:, 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Density:
+    """A likelihood of the averages on their grid, as cumulative integrals along phi and slopes.
+
+    Arrays are (spread, theta, phi), in units of exp(log_unit[spread]).
+    """
+
+    grid: AverageGrid
+    sums: FloatArray
+    slopes: FloatArray
+    log_unit: FloatArray
+
+    @classmethod
+    def of(cls, grid: AverageGrid, log_values: FloatArray) -> Density:
+        """From log densities (spread, theta, phi) in the angles."""
+        top = np.maximum(log_values.max(axis=(1, 2)), -1e300)
+        slopes = np.exp(log_values - top[:, None, None])
+        unit = top + np.log(grid.theta_step * grid.phi_step)
+        return cls(grid=grid, sums=cumulative_sums(slopes), slopes=slopes, log_unit=unit)
+
+    def log_ring(self, epsilon: float, delta: float, strength: FloatArray) -> FloatArray:
+        """Log mass of the rings R_s(epsilon, delta): (strength, spread).
+
+        A ring is the strip between the lower edges of R(epsilon, delta) and of its core, and the one
+        between the upper edges.  Both ends of a strip are evaluated on one polynomial, so that thin
+        strips do not cancel.
+        """
+        scale = np.append(strength, 1.0)[:, None]
+        edges = region.beta_limits(self.grid.alpha[:, None], scale * epsilon, scale * delta)
+        lower, upper = (self._below(beta) for beta in edges)
+        lower -= lower[:, -1:].copy()
+        upper -= upper[:, -1:].copy()
+        lower -= upper
+        total = lower[:, :-1].sum(axis=-1)
+        return np.asarray((np.log(np.maximum(total, TINY)) + self.log_unit[:, None]).T)
+
+    def _below(self, beta: FloatArray) -> FloatArray:
+        """Integral along phi up to beta (spread, any, theta), by cubic Hermite polynomials.
+
+        For an edge beyond the grid, all of a column or none of it is below.
+        """
+        grid = self.grid
+        spreads, thetas, points = self.sums.shape
+        start, end = (grid.beta[:, k, None, None] for k in (0, -1))
+        full = beta >= end
+        integral = np.where(full, self.sums[:, None, :, -1], 0.0)
+        between = (beta > start) & ~full
+        inside = np.flatnonzero(between)
+        spread = np.repeat(np.arange(spreads), np.count_nonzero(between, axis=(1, 2)))
+        x = np.arcsin(np.sqrt(beta.take(inside)))
+        x -= grid.phi[:, 0].take(spread)
+        x /= grid.phi_step.take(spread)
+        np.clip(x, 0.0, points - 1.0, out=x)
+        cell = np.minimum(x.astype(np.intp), points - 2)
+        x -= cell
+        cell += (spread * thetas + inside % thetas) * points
+        low, slope = self.sums.take(cell), self.slopes.take(cell)
+        cell += 1
+        rise, next_slope = self.sums.take(cell) - low, self.slopes.take(cell)
+        # u [s + u ((3 - 2 u) r - (2 - u) s - (1 - u) s')], from value, rise and both slopes.
+        bend = (3 - 2 * x) * rise - (2 - x) * slope - (1 - x) * next_slope
+        integral.put(inside, low + x * (slope + x * bend))
+        return integral

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from epsilometer._text import probability_text
-from epsilometer.engines.curve.posterior import FamilyShare
+from epsilometer.engines.curve.family_shares import FamilyShare
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.units import units_of
 from epsilometer.report.figures import checks

@@ -7,8 +7,8 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer._text import percent, probability_text
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
-from epsilometer.engines.exact.over_delta import DeltaCurve
 from epsilometer.judgement.units import units_of
+from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 from epsilometer.report.text.over_delta import OverDelta

@@ -13,10 +13,10 @@ from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer._table import Table
 from epsilometer._text import counted, percent, plain, probability_text, wrapped
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
-from epsilometer.engines.exact.over_delta import POINTWISE, WHY_IT_RISES, DeltaCurve
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.judgement.verdict import JudgedDelta, Verdict
+from epsilometer.posteriors.over_delta import POINTWISE, WHY_IT_RISES, DeltaCurve
 
 DELTAS, SMALLEST_DELTA, LARGEST_DELTA = 25, 1e-8, 0.1
 """Where the curve model is drawn if one delta was asked for."""
@@ -61,7 +61,7 @@ class OverDelta:
     @property
     def bases(self) -> str:
         """The number of bases with its noun."""
-        if isinstance(self.curve, DeltaCurve):
+        if not isinstance(self.curve, JointDeltaCurve):
             return counted(len(self.curve.counts), "challenge base")
         scores = self.curve.posterior.scores
         return units_of(scores).bases(len(scores))
@@ -99,7 +99,7 @@ def items(over: OverDelta) -> list[dict[str, Any]]:
             joint_low, joint_high = over.joint_band
             item |= {"joint_low": joint_low[place], "joint_high": joint_high[place]}
             item["extrapolated"] = bool(over.extrapolated[place])
-        if isinstance(over.curve, DeltaCurve):
+        if not isinstance(over.curve, JointDeltaCurve):
             point = over.curve.points[place]
             item |= {"error": point.error, "solved": point.solved}
         judged = over.judged.get(delta)

@@ -1,9 +1,7 @@
-"""The posterior of epsilon as a function of delta: a separate model per delta, solved in one pass."""
+"""The posterior of epsilon as a function of delta: a separate model and posterior for each delta."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,14 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, OnMessage
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray
 from epsilometer._display import Plotted
-from epsilometer.engines.exact.delta_sweep import SweepPoint, sweep
-from epsilometer.engines.exact.engine import ExactSettings
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.deltas import checked_deltas
 from epsilometer.posteriors.marginals import check_probability
 from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.provenance import Provenance
@@ -41,6 +36,17 @@ WHY_IT_RISES = (
     "is above: nearly uninformative attacks that all aim at one rate favour the latter if that rate "
     "is about one half and the former if it is low, so epsilon follows delta."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPoint:
+    """The posterior of epsilon at one delta."""
+
+    delta: float
+    density: PanelDensity
+    error: float
+    solved: bool
+    """Whether it was solved directly; otherwise it is interpolated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,82 +211,3 @@ def _lowest_before(values: FloatArray) -> IndexArray:
     least = np.minimum.accumulate(values)
     new = np.append(True, values[1:] < least[:-1])
     return np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
-
-
-def estimate_curve(
-    counts: AttackCounts,
-    model: CountModel,
-    deltas: Sequence[float] | FloatArray,
-    engine: ExactSettings | None = None,
-    *,
-    on_message: OnMessage | None = None,
-) -> DeltaCurve:
-    """Estimate epsilon at each of several deltas, far cheaper than in separate runs.
-
-    Parameters
-    ----------
-    counts
-        Error counts, one entry per challenge base.
-    model
-        The model; its delta is replaced by each of ``deltas``.
-    deltas
-        Distinct, each in [0, 1), in any order.
-    engine
-        Settings of the exact engine; MCMC cannot estimate curves.
-    on_message
-        Called with a line of text from time to time, for a progress display.
-
-    Returns
-    -------
-    DeltaCurve
-        At each delta the posterior of ``estimate(counts, replace(model, delta=delta))``, to the engine's
-        tolerance.  Check ``curve.trustworthy`` before you quote it.
-
-    Raises
-    ------
-    InputError
-        If epsilon is fixed, so there is nothing to estimate, or the deltas are invalid.
-
-    Notes
-    -----
-    Tables of masses for the largest delta are reused for the others (`delta_sweep.py`).  Most deltas are
-    interpolated between solved ones and checked against held-out solves; the error estimate is the
-    larger of the change between refinement steps and the held-out error.
-
-    Examples
-    --------
-    >>> counts = AttackCounts(
-    ...     false_positives=[100], trials_h0=1000, false_negatives=[300], trials_h1=1000
-    ... )
-    >>> curve = estimate_curve(counts, CountModel(delta=0.0), [1e-6, 1e-4, 1e-2])
-    >>> curve.median.round(2).tolist(), curve.trustworthy
-    ([2.54, 2.54, 2.52], True)
-    """
-    if engine is not None and not isinstance(engine, ExactSettings):
-        raise InputError(f"expected ExactSettings for curves over delta, got engine={engine!r}.")
-    if model.epsilon.fixed_value is not None:
-        raise InputError(
-            f"expected a prior of epsilon to estimate a curve, got epsilon={model.epsilon!r}."
-        )
-    chosen = checked_deltas(deltas)
-    settings = engine or ExactSettings()
-    model.likelihood.check(counts)
-    started = time.perf_counter()
-    delta_sweep = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
-    return DeltaCurve(
-        counts=counts,
-        model=model,
-        points=delta_sweep.points,
-        tolerance=delta_sweep.tolerance,
-        provenance=Provenance(
-            engine="exact",
-            settings={
-                "tolerance": delta_sweep.tolerance,
-                "most_levels": settings.most_levels,
-                "levels": delta_sweep.refinements,
-                "method": "shared tables",
-                "deltas_solved": sum(point.solved for point in delta_sweep.points),
-            },
-            seconds=time.perf_counter() - started,
-        ),
-    )
