@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import accumulate
 from typing import Any, TextIO
 
@@ -162,15 +163,17 @@ def counted(number: int, noun: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON types; a non-finite number becomes null."""
+    """Convert a value to JSON types, objects to their fields; a non-finite number becomes null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {part.name: getattr(value, part.name) for part in fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if value is None or isinstance(value, bool | str | int):
         return value
-    if hasattr(value, "item"):
-        return plain(value.item())
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
     number = float(value)
     return number if math.isfinite(number) else None
 

@@ -38,7 +38,6 @@ def outcome(path: Path) -> str:
     [
         ("1", "proven", 3, "failure", "error"),
         ("1", "never", 0, "skipped", "warning"),
-        ("2.9", "fail", 0, "skipped", "warning"),
         ("2.9", "inconclusive", 3, "failure", "error"),
         ("12", "inconclusive", 0, "passed", "notice"),
     ],
@@ -75,14 +74,6 @@ def test_annotations_name_files_from_the_workspace(
     assert "::notice file=counts.csv,title=Epsilometer::" in capsys.readouterr().err
 
 
-def test_summaries_of_a_job_are_added_up(folder: Path) -> None:
-    for claim in ("1", "12"):
-        arguments = ["estimate", "counts.csv", "--delta", "0.01", "--claim", claim]
-        assert run([*arguments, "--annotate", "github"]) == 0
-    text = (folder / "summary.md").read_text(encoding="utf-8")
-    assert text.count("### Epsilometer") == 2
-
-
 def test_an_inaccurate_result_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", "counts.csv", "--delta", "0.01", "--engine", "mcmc"]
     arguments += ["--junit", "j.xml"]
@@ -97,8 +88,6 @@ def test_an_inaccurate_result_is_an_error(folder: Path, capsys: pytest.CaptureFi
     ("arguments", "words"),
     [
         (["audit", "missing.toml"], "missing.toml: cannot be read"),
-        (["audit", "bad.toml"], "bad.toml: not valid TOML"),
-        (["estimate", "counts.csv", "--delta", "1"], "expected"),
         (["estimate", "counts.csv", "--delta", "0.1", "--fail-on", "fail"], "--fail-on fail needs"),
         (["report", "counts.csv", "--unknown"], "No such option: --unknown"),
     ],
@@ -111,7 +100,6 @@ def test_input_errors_are_annotated_if_asked(
     words: str,
     annotate: list[str],
 ) -> None:
-    (folder / "bad.toml").write_text("x = \n")
     assert run([*arguments, *annotate]) == 2
     message, *commands = capsys.readouterr().err.splitlines()
     assert message.startswith("epsilometer: ")
@@ -130,10 +118,9 @@ def test_nothing_is_annotated_unless_asked(
     assert not (folder / "summary.md").exists()
 
 
-@pytest.mark.parametrize("model", ["count", "curve"])
-def test_several_deltas(folder: Path, capsys: pytest.CaptureFixture[str], model: str) -> None:
+def test_several_deltas(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", "counts.csv", "--delta", "0.01,0.1", "--claim", "0.5"]
-    arguments += ["--model", model, "--fail-on", "proven", "--annotate", "github"]
+    arguments += ["--fail-on", "proven", "--annotate", "github"]
     assert run([*arguments, "--junit", "j.xml", "--badge", "b.svg"]) == 3
     cases = list(ElementTree.parse(folder / "j.xml").getroot().iter("testcase"))
     names = [str(case.get("name")) for case in cases]
@@ -191,16 +178,8 @@ def test_wrong_outputs_are_refused_before_any_work(
 def test_only_files_of_earlier_runs_are_replaced(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "estimate",
-        "counts.csv",
-        "--delta",
-        "0.01",
-        "--junit",
-        "j.xml",
-        "--badge",
-        "b.svg",
-    ]
+    arguments = ["estimate", "counts.csv", "--delta", "0.01", "--junit", "j.xml"]
+    arguments += ["--badge", "b.svg"]
     assert run(arguments) == 0
     assert run(arguments) == 0
     for name in ("j.xml", "b.svg"):

@@ -12,7 +12,6 @@ import pytest
 import epsilometer as em
 from epsilometer.cli import outputs
 from epsilometer.cli.main import run
-from epsilometer.errors import InputError
 from tests.cli.small_audit import AUDIT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -52,6 +51,7 @@ def audit_in(folder: Path) -> list[str]:
     [
         (["estimate", COUNTS, "--delta", "0.01", "--report", "x.pdf"], "ends in .html or .htm"),
         (["estimate", COUNTS, "--delta", "0.01", "--report", "x"], "got no ending"),
+        (["report", COUNTS, "--delta", "0.01", "--output", "x.html.txt"], "ends in .html or .htm"),
         (["estimate", COUNTS, "--delta", "0.01", "--output", "x.txt"], "expected a folder"),
         (["estimate", COUNTS, "--delta", "0.01", "--figures", "x.png"], "expected a folder"),
         (["audit", "--report", "x.docx"], "ends in .html or .htm"),
@@ -191,9 +191,3 @@ def test_notes_of_a_folder_are_untrusted(text: str, tmp_path: Path) -> None:
     (tmp_path / outputs.OUTPUTS).write_text(text)
     assert outputs.audit_of(tmp_path) is None
     assert outputs.own_files(tmp_path) == set()
-
-
-@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.txt"])
-def test_endings_are_named(name: str) -> None:
-    with pytest.raises(InputError, match=r"ends in \.html or \.htm"):
-        outputs.check_ending(Path(name), outputs.PAGE_ENDINGS, option="--report")

@@ -22,7 +22,6 @@ COUNTS, SCORES = str(EXAMPLES / "counts.csv"), str(EXAMPLES / "scores.csv")
 ANSWERS = [
     [],
     ["estimate", COUNTS, "--delta", "1e-2", "--claim", "2", "--check-model"],
-    ["estimate", COUNTS, "--delta", "1e-1,1e-2,1e-3", "--claim", "2"],
     ["estimate", SCORES, "--delta", "1e-1,1e-2,1e-3", "--claim", "2"],
     ["prove", COUNTS, "--delta", "1e-2", "--claim", "2"],
     ["compare", COUNTS, "--delta", "1e-2"],
@@ -31,7 +30,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=lambda each: " ".join(each[:1] + each[2:]))
-@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("columns", [60, 100])
 def test_answers_fit(
     arguments: list[str],
     columns: int,
@@ -84,12 +83,11 @@ def on_terminal(arguments: list[str], columns: int) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("columns", [60, 100])
-def test_errors_are_wrapped_on_a_terminal(columns: int) -> None:
-    text = on_terminal(["estimate", COUNTS], columns)
+def test_errors_are_wrapped_on_a_terminal() -> None:
+    text = on_terminal(["estimate", COUNTS], 60)
     assert text.startswith("epsilometer: expected --delta")
-    assert max(map(len, text.splitlines())) <= columns
-    assert len(text.splitlines()) == (2 if columns == 60 else 1)
+    assert max(map(len, text.splitlines())) <= 60
+    assert len(text.splitlines()) == 2
 
 
 def test_errors_stay_on_one_line_elsewhere(

@@ -131,7 +131,7 @@ def test_downloads_are_the_results_numbers(page: Page) -> None:
     whole = json.loads(found["report.json"])
     assert whole == page_values(full())
     assert [row["challenge_base"] for row in whole["bases"]] == ["0", "2", "1"]
-    assert len(whole["predictive_check"]["bases"]) == 3
+    assert len(whole["predictive_check"]["names"]) == 3
     deltas = [float(row["delta"]) for row in csv.DictReader(io.StringIO(found["curve.csv"]))]
     assert deltas == [1e-6, 1e-3, 0.5]
 

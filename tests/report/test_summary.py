@@ -104,11 +104,6 @@ def test_numbers_are_the_posteriors() -> None:
     assert not {"claim", "refuted", "e_value"} & set(alone["proof"])
 
 
-def test_everything_is_plain_json() -> None:
-    text = json.dumps(result_values(asked(exact(), level=0.9, claim=0.0)), allow_nan=False)
-    assert json.loads(text)["epsilon"]["level"] == 0.9
-
-
 def test_numbers_that_json_lacks_become_null() -> None:
     value = plain({"a": (np.float64(1.5), math.inf, math.nan), "b": np.int64(3), "c": np.True_})
     assert value == {"a": [1.5, None, None], "b": 3, "c": True}
@@ -152,23 +147,7 @@ def test_fixed_parameters_are_points() -> None:
     assert "(fixed)" in result_text(result, details=True)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
-def test_text_fits_the_terminal(level: float) -> None:
-    chains = np.random.default_rng(1).random((4, 2, 1000)) * np.array([1e5, 1, 1, 1])[:, None, None]
-    wide = sampled(chains, likelihood=em.likelihoods.CorrelatedNormal())
-    large = np.array([1e5, 1, 1, 1])[:, None, None]
-    widest = sampled(large * chains, likelihood=em.likelihoods.CorrelatedNormal())
-    results = [asked(posterior, level=level, claim=2) for posterior in (exact(), wide)]
-    # No check of a judgement takes such strengths and correlations; so nothing is claimed.
-    for result in (*results, asked(widest, level=level)):
-        text = result_text(result, details=True)
-        assert max(map(len, text.splitlines())) <= 80
-        assert text.isascii()
-        claimed = result.verdict is not None
-        assert ("The claim: epsilon at most 2 at delta = 0.01" in " ".join(text.split())) is claimed
-
-
-@pytest.mark.parametrize("claim", [0.0, 1.0, 1.2, 2.6, 7.4, 12.0])
+@pytest.mark.parametrize("claim", [0.0, 2.6, 12.0])
 def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     result = asked(exact(), claim=claim)
     verdict, proof = result.verdict, result.proof
@@ -207,15 +186,6 @@ def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
     # Control: the posterior of these counts contradicts nothing.
     assert asked(exact()).contradiction is None
     assert "Do not quote" not in result_text(asked(exact()), details=True)
-
-
-def test_bad_level_and_claim() -> None:
-    posterior = exact()
-    for level in (0.0, 1.0, math.nan):
-        with pytest.raises(em.InputError, match="level"):
-            asked(posterior, level=level)
-    with pytest.raises(em.InputError, match="claim"):
-        asked(posterior, level=0.9, claim=-1)
 
 
 @pytest.mark.parametrize(

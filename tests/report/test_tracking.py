@@ -63,6 +63,7 @@ def test_a_run_is_logged_and_read_back(tmp_path: Path) -> None:
     assert logged["epsilon"] == printed["epsilon"]
 
 
+@pytest.mark.slow
 def test_a_tracking_server_that_is_gone_does_not_lose_the_answer(tmp_path: Path) -> None:
     arguments = ["estimate", str(ROOT / "examples" / "counts.csv"), "--delta", "1e-2", "--json"]
     gone = "http://127.0.0.1:9"

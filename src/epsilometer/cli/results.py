@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
 
-STDIN = "-"
+STDIN, STDIN_NAME = "-", "standard input"
 
 SECONDS_BETWEEN_LINES = 5
 """Between lines of progress where there is no terminal: few enough for a log."""
@@ -122,12 +122,9 @@ def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> i
     return 0
 
 
-def text_of(file: str) -> tuple[str, str]:
-    """Name and text of a file, or of standard input."""
-    if file == STDIN:
-        name = "standard input"
-        return name, _files.decode(sys.stdin.buffer.read(_files.LARGEST_FILE + 1), name=name)
-    return Path(file).name, _files.load(file)
+def _standard_input() -> str:
+    content = sys.stdin.buffer.read(_files.LARGEST_FILE + 1)
+    return _files.decode(content, name=STDIN_NAME)
 
 
 def source_of(file: str, options: LossOptions) -> Source:
@@ -136,8 +133,7 @@ def source_of(file: str, options: LossOptions) -> Source:
 
     if file != STDIN:
         return held.source_of(file, options)
-    name, text = text_of(file)
-    return sources.read_text(text, name, options)
+    return sources.read_text(_standard_input(), STDIN_NAME, options)
 
 
 def warn_of_failures(path: Path) -> None:
@@ -159,8 +155,7 @@ def losses_of(
         warn_of_failures(Path(file))
         return measured
     loss_files.refuse_variant(variant)
-    name, text = text_of(file)
-    losses = em.Losses.parse_csv(text, name=name)
+    losses = em.Losses.parse_csv(_standard_input(), name=STDIN_NAME)
     return losses, loss_files.design_for(losses, shadows)
 
 

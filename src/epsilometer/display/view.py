@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from epsilometer._display import Displayed, view_of
 from epsilometer._table import Table, escaped
 from epsilometer.errors import InputError
 
@@ -81,11 +80,6 @@ class View:
                 "leave it out."
             )
         return render_print.draw_into(ax, sheet)
-
-
-def figures_of(shown: Displayed) -> tuple[str, ...]:
-    """The names of the figures that ``plot`` can draw."""
-    return tuple(view_of(shown).figures_for(shown))
 
 
 def image(figure: Figure, *, alt: str) -> str:

@@ -6,7 +6,7 @@ Never NaN or infinity: a number that is not finite becomes null.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,8 @@ def _values(result: Result) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "next_step": result.next_step,
     }
-    if isinstance(result, CountResult) and result.independent_counts is not None:
-        found = result.independent_counts
+    found = result.independent_counts if isinstance(result, CountResult) else None
+    if found is not None:
         numbers = {"bases": found.bases, "of": found.of, "level": found.level}
         values["independent_counts"] = numbers | {"interval": found.binomial_interval}
     return values
@@ -92,7 +92,7 @@ def _curve_values(result: CurveResult) -> dict[str, Any]:
     posterior, level = result.posterior, result.level
     return {
         "no_leak": posterior.solution.no_leak,
-        "families": [asdict(row) for row in posterior.families],
+        "families": list(posterior.families),
         "bases": [
             {
                 "challenge_base": leak.name,
@@ -118,7 +118,7 @@ def judged_values(result: Result) -> dict[str, Any]:
     values: dict[str, Any] = {
         "asked": {
             "error": asked.error,
-            **asdict(asked.thresholds),
+            **vars(asked.thresholds),
             "shared_models": not asked.independent,
         },
         "proof": None if proof is None else proof.described(),
@@ -145,7 +145,7 @@ def verdict_values(verdict: Verdict) -> dict[str, Any]:
         "grounds": str(verdict.grounds),
         "reasons": list(verdict.reasons),
         "meaning": verdict.meaning,
-        **asdict(verdict.thresholds),
+        **vars(verdict.thresholds),
     }
 
 
@@ -209,48 +209,19 @@ def page_values(result: Result) -> dict[str, Any]:
         }
         for other in result.other_priors
     ]
-    values |= _curve_checks(result) if isinstance(result, CurveResult) else _count_checks(result)
-    return result_values(result) | dict(plain(values))
+    return result_values(result) | dict(plain(values | _checks(result)))
 
 
-def _curve_checks(result: CurveResult) -> dict[str, Any]:
+def _checks(result: CountResult | CurveResult) -> dict[str, Any]:
+    if isinstance(result, CurveResult):
+        return {
+            "misfits": dict(result.poorly_fitting_families),
+            "predictive_check": {"statistics": result.predictive.statistics}
+            | vars(result.predictive),
+        }
     check = result.predictive
-    arrays = {name: getattr(check, name) for name in ("observed", "low", "high", "p_value")}
-    return {
-        "misfits": dict(result.poorly_fitting_families),
-        "predictive_check": {
-            "level": check.level,
-            "replications": check.replications,
-            "statistics": list(check.statistics),
-            "overall_p_values": check.overall.tolist(),
-            "bases": [
-                {"challenge_base": base}
-                | {name: array[row].tolist() for name, array in arrays.items()}
-                for row, base in enumerate(check.names)
-            ],
-        },
-    }
-
-
-def _count_checks(result: CountResult) -> dict[str, Any]:
-    check = result.predictive
-    values: dict[str, Any] = {
-        "bases": base_rows(result),
-        "predictive_check": {
-            "level": check.level,
-            "replicates": check.replicates,
-            "statistics": [
-                {
-                    "name": item.name,
-                    "observed": item.observed,
-                    "interval": [item.low, item.high],
-                    "p_value": item.p_value,
-                }
-                for item in check.statistics
-            ],
-        },
-    }
-    return values | _models(result)
+    fit = {name: getattr(check, name) for name in ("level", "replicates", "statistics")}
+    return {"bases": base_rows(result), "predictive_check": fit} | _models(result)
 
 
 def base_rows(result: CountResult) -> list[dict[str, Any]]:
