@@ -404,7 +404,7 @@ def test_batches_of_one_size_are_refused() -> None:
         made, shuffled, count=50, rng=np.random.default_rng(1), sampling_rate=0.1
     )
     loop(module, made, shuffled, 20)
-    with pytest.raises(InputError, match=r"\(Poisson\), got 200 batches of 6 records each"):
+    with pytest.raises(InputError, match=r"\(Poisson\), got 200 batches of 6 to 6"):
         found.scores()
 
 

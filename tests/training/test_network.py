@@ -155,55 +155,6 @@ def wide_model(settings: Network, inputs: int) -> NetworkModel:
     )
 
 
-def mean_loss(model: Any, rows: Doubles, labels: NDArray[np.int64]) -> float:
-    units = np.maximum(rows @ model[0] + model[1], 0)
-    scores = log_softmax(units @ model[2].T + model[3], axis=1)
-    return -float(scores[np.arange(len(rows)), labels].mean())
-
-
-STEP = 1e-5
-
-
-def by_differences(model: NetworkModel, rows: Doubles, labels: NDArray[np.int64]) -> list[Doubles]:
-    """Central differences, one weight at a time."""
-    into = rows @ model.hidden_weights + model.hidden_biases
-    assert np.abs(into).min() > 10 * STEP  # no unit switches within a step
-    slopes = []
-    for part in model:
-        slope = np.zeros(part.shape)
-        for place in np.ndindex(part.shape):
-            kept = part[place]
-            ends = []
-            for there in (kept + STEP, kept - STEP):
-                part[place] = there
-                ends.append(mean_loss(model, rows, labels))
-            part[place] = kept
-            slope[place] = (ends[0] - ends[1]) / (2 * STEP)
-        slopes.append(slope)
-    return slopes
-
-
-# Of a difference: rounding 1e-16 / STEP = 1e-11, curvature STEP^2 = 1e-10 times a third derivative
-# of at most 10.
-DIFFERENCES = 1e-8
-
-
-def test_gradients_are_slopes() -> None:
-    settings, data = small(hidden=5), made_up(7)
-    assert data.labels is not None
-    rows = data.features.astype(np.float64)
-    model = wide_model(settings, INPUTS)
-    found = settings.gradients(model, rows, data.labels)
-    slopes = by_differences(model, rows, data.labels)
-    assert distance(found, slopes) < DIFFERENCES
-    # Sums instead of means, and inactive units that pass errors on, fail the same check.
-    assert distance([7 * part for part in found], slopes) > 1e4 * DIFFERENCES
-    into = rows @ model.hidden_weights + model.hidden_biases
-    assert (into < 0).any()
-    linear = settings.gradients(model._replace(hidden_biases=model[1] + 100), rows, data.labels)
-    assert distance(linear, slopes) > 1e4 * DIFFERENCES
-
-
 def test_gradients_are_those_of_autograd() -> None:
     import torch
 
@@ -217,7 +168,12 @@ def test_gradients_are_those_of_autograd() -> None:
     loss = torch.nn.functional.cross_entropy(scores, torch.from_numpy(data.labels))
     slopes = [part.numpy() for part in torch.autograd.grad(loss, parts)]
     # Sums of some dozens of terms of size 1 in double precision.
-    assert distance(settings.gradients(model, rows, data.labels), slopes) < 1e-14
+    found = settings.gradients(model, rows, data.labels)
+    assert distance(found, slopes) < 1e-14
+    # Sums instead of means, and inactive units that pass errors on, fail the same check.
+    assert distance([9 * part for part in found], slopes) > 1e-4
+    linear = settings.gradients(model._replace(hidden_biases=model[1] + 100), rows, data.labels)
+    assert distance(linear, slopes) > 1e-4
 
 
 def test_a_unit_at_0_has_no_gradient() -> None:
@@ -287,15 +243,6 @@ def test_a_sabotaged_twin_is_found_out(wrong: str) -> None:
     for sparse in (True, False):
         model = small(sparse=sparse).train(data, stream())
         assert distance(model, sabotaged) > 100 * ROUNDING
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_both_ways_to_train_agree(case: str) -> None:
-    # Each may be one rounding away from the truth, in either direction.
-    data, settings = made_up(**CASES[case][0]), CASES[case][1]
-    sparse = small(**settings, sparse=True).train(data, stream())
-    dense = small(**settings, sparse=False).train(data, stream())
-    assert distance(sparse, dense) < 2 * ROUNDING
 
 
 @pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])

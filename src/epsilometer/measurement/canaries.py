@@ -25,6 +25,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.canary_kinds import (
     CanaryKind,
     RandomRecords,
+    Wanted,
     as_points,
     kind_of,
 )
@@ -115,7 +116,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
                     "use kind='noise'."
                 )
             records = rng.choice(free, size=count, replace=False)
-        features, labels = chosen.craft(population, records, count, rng)
+        features, labels = chosen.craft(Wanted(population, records, count, rng))
         return cls(
             kind=chosen.name,
             coins=flip(count, rng),

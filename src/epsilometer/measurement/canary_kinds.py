@@ -21,6 +21,15 @@ class Crafted(NamedTuple):
     labels: Array | None
 
 
+class Wanted(NamedTuple):
+    """What canaries are made from: ``count`` of them, from ``records`` (empty if a kind uses none)."""
+
+    population: Population
+    records: IntArray
+    count: int  # type: ignore[assignment]  # not the method of tuples
+    rng: np.random.Generator
+
+
 @runtime_checkable
 class CanaryKind(Protocol):
     """A way to create canaries."""
@@ -32,10 +41,8 @@ class CanaryKind(Protocol):
     def uses_records(self) -> bool:
         """Whether every canary is a record of the population, or made from a separate one."""
 
-    def craft(
-        self, population: Population, records: IntArray, count: int, rng: np.random.Generator
-    ) -> Crafted:
-        """Create ``count`` canaries from ``records`` (empty if the kind uses no records)."""
+    def craft(self, wanted: Wanted) -> Crafted:
+        """Create the canaries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +52,9 @@ class RandomRecords:
     name: ClassVar[str] = "population"
     uses_records: ClassVar[bool] = True
 
-    def craft(
-        self, population: Population, records: IntArray, count: int, rng: np.random.Generator
-    ) -> Crafted:
-        del count, rng
-        labels = population.labels
-        return Crafted(None, None if labels is None else labels[records])
+    def craft(self, wanted: Wanted) -> Crafted:
+        labels = wanted.population.labels
+        return Crafted(None, None if labels is None else labels[wanted.records])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +64,13 @@ class Mislabelled:
     name: ClassVar[str] = "mislabelled"
     uses_records: ClassVar[bool] = True
 
-    def craft(
-        self, population: Population, records: IntArray, count: int, rng: np.random.Generator
-    ) -> Crafted:
-        known = _labels_of(population, self.name)
+    def craft(self, wanted: Wanted) -> Crafted:
+        labels, known = _labels_of(wanted.population, self.name)
         if len(known) < 2:
-            raise InputError(
-                "mislabelled points need a population with at least two labels, got one label."
-            )
-        assert population.labels is not None
-        true_labels = np.searchsorted(known, population.labels[records])
+            raise InputError("mislabelled points need a population with two labels, got one label.")
+        true_labels = np.searchsorted(known, labels[wanted.records])
         # One of the other labels, uniformly.
-        other = (true_labels + rng.integers(1, len(known), size=count)) % len(known)
+        other = (true_labels + wanted.rng.integers(1, len(known), size=wanted.count)) % len(known)
         return Crafted(None, known[other])
 
 
@@ -82,19 +81,17 @@ class Noise:
     name: ClassVar[str] = "noise"
     uses_records: ClassVar[bool] = False
 
-    def craft(
-        self, population: Population, records: IntArray, count: int, rng: np.random.Generator
-    ) -> Crafted:
-        del records
-        least, most = _ends_of(population)
-        shape = (count, *least.shape)
-        if population.features.dtype.kind == "f":
-            drawn = rng.uniform(least, most, size=shape).astype(population.features.dtype)
+    def craft(self, wanted: Wanted) -> Crafted:
+        features, labels, rng = wanted.population.features, wanted.population.labels, wanted.rng
+        low, high = features.min(axis=0), features.max(axis=0)
+        shape = (wanted.count, *features.shape[1:])
+        if features.dtype.kind == "f":
+            drawn: Array = rng.uniform(low, high, size=shape)
         else:
-            drawn = rng.integers(
-                least.astype(np.int64), most.astype(np.int64), size=shape, endpoint=True
-            ).astype(population.features.dtype)
-        return Crafted(drawn, _random_labels(population, count, rng))
+            low, high = low.astype(np.int64), high.astype(np.int64)
+            drawn = rng.integers(low, high, size=shape, endpoint=True)
+        made = None if labels is None else rng.choice(np.unique(labels), wanted.count)
+        return Crafted(drawn.astype(features.dtype), made)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,19 +101,17 @@ class Blank:
     name: ClassVar[str] = "blank"
     uses_records: ClassVar[bool] = False
 
-    def craft(
-        self, population: Population, records: IntArray, count: int, rng: np.random.Generator
-    ) -> Crafted:
-        del records
-        known = _labels_of(population, self.name)
-        if count > len(known):
+    def craft(self, wanted: Wanted) -> Crafted:
+        _, known = _labels_of(wanted.population, self.name)
+        if wanted.count > len(known):
             raise InputError(
-                f"expected at most {len(known)} blank canaries, one per label, got {count}: more would "
-                "be duplicates. Use kind='noise' for more canaries."
+                f"expected at most {len(known)} blank canaries, one per label, got {wanted.count}: more "
+                "would be duplicates. Use kind='noise' for more canaries."
             )
-        least, _ = _ends_of(population)
-        features = np.broadcast_to(least, (count, *least.shape)).copy()
-        return Crafted(features, rng.permutation(known)[:count])
+        blank = wanted.population.features.min(axis=0, keepdims=True)
+        return Crafted(
+            blank.repeat(wanted.count, axis=0), wanted.rng.permutation(known)[: wanted.count]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +131,8 @@ class CustomCanaries:
     name: str = "custom"
     uses_records: ClassVar[bool] = False
 
-    def craft(
-        self, population: Population, records: IntArray, count: int, rng: np.random.Generator
-    ) -> Crafted:
-        del records
-        made = self.function(population, count, rng)
+    def craft(self, wanted: Wanted) -> Crafted:
+        made = self.function(wanted.population, wanted.count, wanted.rng)
         if isinstance(made, np.ndarray):
             made = made, None
         if isinstance(made, Dataset):
@@ -155,9 +147,9 @@ class CustomCanaries:
             features = as_points(made[0])
         except InputError as error:
             raise InputError(f"canaries {self.name}: {error}") from None
-        if len(features) != count:
+        if len(features) != wanted.count:
             raise InputError(
-                f"canaries {self.name}: expected {count} points, got shape {features.shape}."
+                f"canaries {self.name}: expected {wanted.count} points, got shape {features.shape}."
             )
         return Crafted(features, labels)
 
@@ -194,15 +186,8 @@ def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
     return CustomCanaries(function=kind, name=getattr(kind, "__name__", "custom"))
 
 
-def _labels_of(population: Population, kind: str) -> Array:
+def _labels_of(population: Population, kind: str) -> tuple[Array, Array]:
+    """The labels of all records, and the different ones."""
     if population.labels is None:
         raise InputError(f"{kind} points need labels, but this population has none.")
-    return np.unique(population.labels)
-
-
-def _random_labels(population: Population, count: int, rng: np.random.Generator) -> Array | None:
-    return None if population.labels is None else rng.choice(np.unique(population.labels), count)
-
-
-def _ends_of(population: Population) -> tuple[Array, Array]:
-    return population.features.min(axis=0), population.features.max(axis=0)
+    return population.labels, np.unique(population.labels)

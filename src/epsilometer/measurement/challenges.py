@@ -99,7 +99,8 @@ class Mislabelled(ChallengeKind):
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         origins = _drawn(population, count, rng, self.name)
-        _, labels = canary_kinds.Mislabelled().craft(population.given, origins, count, rng)
+        wanted = canary_kinds.Wanted(population.given, origins, count, rng)
+        _, labels = canary_kinds.Mislabelled().craft(wanted)
         copies = Dataset(features=population.features[origins], labels=labels)
         return _crafted(population, copies, origins)
 

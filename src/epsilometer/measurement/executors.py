@@ -98,13 +98,6 @@ class ProcessesPool:
 
     def __init__(self, plan: Plan, workers: int) -> None:
         self.slots = workers
-        try:
-            pickle.dumps(plan.algorithm)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InputError(
-                f"the algorithm cannot be sent to other processes ({error}); define it at the top level "
-                "of a module, or use the executor threads."
-            ) from None
         self._file = _write_plan(plan)
         try:
             self._executor = self._start()

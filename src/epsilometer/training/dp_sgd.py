@@ -13,16 +13,16 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.canaries import flip
-from epsilometer.measurement.population import Array, Dataset, Point
+from epsilometer.measurement.population import Dataset
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.training import accounting, torch_modules
 from epsilometer.training.gradient_canaries import RAW_NORM, GradientCanaries
-from epsilometer.training.torch_modules import Module, ModuleParameters
+from epsilometer.training.torch_modules import Module, ModuleAlgorithm
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgd(ModuleParameters):
+class DpSgd(ModuleAlgorithm):
     """DP-SGD (Abadi et al. 2016): noisy steps along sums of per-record clipped gradients.
 
     In each step every record takes part with probability ``batch_size / records``.  The gradients of
@@ -167,21 +167,6 @@ class DpSgd(ModuleParameters):
             expected_batch_size=self.batch_size,
             generator=torch.Generator(parameters[0].device).manual_seed(seed),
         )
-
-    def loss(self, model: Module, point: Point) -> float:
-        """Cross-entropy in nats; see `epsilometer.training.torch_modules.cross_entropy`."""
-        with torch_modules.seeded(np.random.default_rng(0)):
-            return torch_modules.cross_entropy(model.eval(), point)
-
-    def losses(self, model: Module, points: Dataset) -> Array:
-        """Cross-entropies of many records at once."""
-        with torch_modules.seeded(np.random.default_rng(0)):
-            return torch_modules.cross_entropies(model.eval(), points)
-
-    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Module:
-        """The module before training."""
-        del dataset
-        return torch_modules.initial(self.module, rng)
 
     def claimed_epsilon(self, delta: float) -> float:
         """Epsilon at a delta by Opacus's PRV accountant, when one record is added or removed.

@@ -247,19 +247,14 @@ class GradientCanaries:
         log_chance = (len(sizes) - 1) * math.log(
             min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
         )
-        if len(set(sizes.tolist())) == 1 and log_chance < NOT_RANDOM:
-            raise InputError(
-                "expected every record to be sampled independently in every step (Poisson), got "
-                f"{len(sizes)} batches of {sizes[0]:g} records each; use make_private with "
-                "poisson_sampling=True, and do not set a seed inside the loop."
-            )
+        equal = len(set(sizes.tolist())) == 1 and log_chance < NOT_RANDOM
         # Standard deviation of the variance of binomial counts.
         spread = math.sqrt((2 + 1 / max(variance, 1e-9)) / self.steps)
-        if variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread:
+        if equal or (variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread):
             raise InputError(
                 "expected every record to be sampled independently in every step (Poisson), got "
-                f"batches of {sizes.min():g} to {sizes.max():g} records; use make_private with "
-                "poisson_sampling=True, and do not set a seed inside the loop."
+                f"{len(sizes)} batches of {sizes.min():g} to {sizes.max():g} records; use make_private "
+                "with poisson_sampling=True, and do not set a seed inside the loop."
             )
 
     # --- in the loop ------------------------------------------------------------------------------

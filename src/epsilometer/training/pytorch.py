@@ -12,11 +12,11 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import loss_as_number
 from epsilometer.measurement.population import Array, Dataset, Point, points_of
 from epsilometer.training import torch_modules
-from epsilometer.training.torch_modules import Module, ModuleParameters
+from epsilometer.training.torch_modules import Module, ModuleAlgorithm
 
 
 @dataclass(frozen=True, kw_only=True)
-class PyTorch(ModuleParameters):
+class PyTorch(ModuleAlgorithm):
     """Train your own module with your own training loop.
 
     ``fit`` may use the global generators of PyTorch, NumPy and `random` as training code usually does:
@@ -73,9 +73,8 @@ class PyTorch(ModuleParameters):
         for name, function in (("fit", fit), ("loss", loss)):
             if not callable(function) and (name, function) != ("loss", None):
                 raise InputError(f"expected {name} to be a function, got {name}={function!r}.")
-        object.__setattr__(self, "module", module)
-        object.__setattr__(self, "fit", fit)
-        object.__setattr__(self, "loss_function", loss)
+        for name, value in {"module": module, "fit": fit, "loss_function": loss}.items():
+            object.__setattr__(self, name, value)
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
         with torch_modules.seeded(rng):
@@ -90,22 +89,13 @@ class PyTorch(ModuleParameters):
 
     def loss(self, model: Module, point: Point) -> float:
         """The loss of one record, in evaluation mode."""
-        # A module may still draw random numbers.  They must not come from the generators of another
-        # thread's training, and losses must be reproducible, so every loss uses the same seed.
+        if self.loss_function is None:
+            return super().loss(model, point)
         with torch_modules.seeded(np.random.default_rng(0)):
-            if self.loss_function is not None:
-                loss = self.loss_function(model.eval(), point)
-                return loss_as_number(loss, "loss(module, point)")
-            return torch_modules.cross_entropy(model.eval(), point)
+            return loss_as_number(self.loss_function(model.eval(), point), "loss(module, point)")
 
     def losses(self, model: Module, points: Dataset) -> Array:
         """Losses of many records; computed together if the loss is cross-entropy."""
-        if self.loss_function is not None:
-            return np.array([self.loss(model, point) for point in points_of(points)])
-        with torch_modules.seeded(np.random.default_rng(0)):
-            return torch_modules.cross_entropies(model.eval(), points)
-
-    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Module:
-        """The module before training."""
-        del dataset
-        return torch_modules.initial(self.module, rng)
+        if self.loss_function is None:
+            return super().losses(model, points)
+        return np.array([self.loss(model, point) for point in points_of(points)])

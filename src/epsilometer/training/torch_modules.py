@@ -82,12 +82,6 @@ def new_module(factory: Callable[[], Any]) -> Module:
     return module
 
 
-def initial(factory: Callable[[], Any], rng: np.random.Generator) -> Module:
-    """The module from which training with this stream starts."""
-    with seeded(rng):
-        return in_evaluation_mode(new_module(factory))
-
-
 def in_evaluation_mode(module: Module) -> Module:
     """A trained module in evaluation mode, without gradients."""
     module.zero_grad(set_to_none=True)
@@ -107,52 +101,31 @@ def labels_of(dataset: Dataset) -> Array:
     """Labels of a dataset, which must be whole numbers from 0."""
     labels = dataset.labels
     if labels is None or labels.dtype.kind not in "iu":
-        raise InputError("cross-entropy needs integer labels, but this population has none.")
+        raise InputError("cross-entropy needs integer labels, but these records have none.")
     if len(labels) and labels.min() < 0:
         raise InputError(f"expected labels from 0, got {labels.min()}.")
     return labels.astype(np.int64)
 
 
-def cross_entropy(module: Module, point: Point) -> float:
-    """Cross-entropy of one record in nats, without lower or upper clipping.
+def cross_entropies(module: Module, points: Dataset) -> Array:
+    """Cross-entropies of records in nats, in order, without lower or upper clipping.
 
     The module computes scores in its own precision; the rest is in double precision and accurate near 0.
     """
-    torch = loaded()
-    with torch.no_grad():
-        output = module(features_for(module, point.features)[None])
-    if output.ndim != 2 or len(output) != 1:
-        raise InputError(
-            "expected the module to return scores of shape (records, classes), got shape "
-            f"{tuple(output.shape)} for one record; pass your own loss."
-        )
-    scores = output[0].double().cpu().numpy()
-    label = point.label
-    if not isinstance(label, int | np.integer) or not 0 <= label < len(scores):
-        raise InputError(f"expected labels from 0 to {len(scores) - 1}, got {label}.")
-    with np.errstate(all="ignore"):  # losses that are not finite are reported as such
-        return float(np.logaddexp.reduce(scores - scores[label]))
-
-
-def cross_entropies(module: Module, points: Dataset) -> Array:
-    """The same for many records, in order."""
-    torch = loaded()
     labels, losses = labels_of(points), []
     for start in range(0, len(points), RECORDS_AT_ONCE):
         part = slice(start, start + RECORDS_AT_ONCE)
-        with torch.no_grad():
+        with loaded().no_grad():
             output = module(features_for(module, points.features[part]))
-        size = len(labels[part])
+        size, most = len(labels[part]), labels[part].max()
         if output.ndim != 2 or len(output) != size:
             raise InputError(
                 "expected the module to return scores of shape (records, classes), got shape "
                 f"{tuple(output.shape)} for {size} records; pass your own loss."
             )
         scores = output.double().cpu().numpy()
-        if labels[part].max() >= scores.shape[1]:
-            raise InputError(
-                f"expected labels from 0 to {scores.shape[1] - 1}, got {labels[part].max()}."
-            )
+        if most >= scores.shape[1]:
+            raise InputError(f"expected labels from 0 to {scores.shape[1] - 1}, got {most}.")
         label_scores = np.take_along_axis(scores, labels[part][:, None], axis=1)
         with np.errstate(all="ignore"):  # losses that are not finite are reported as such
             losses.append(np.logaddexp.reduce(scores - label_scores, axis=1))
@@ -167,8 +140,29 @@ def trainable_parameters(module: Module) -> list[Any]:
     return parts
 
 
-class ModuleParameters:
-    """Parameter access for algorithms whose models are modules."""
+class ModuleAlgorithm:
+    """What algorithms whose models are modules share: losses, the initial model, and parameters."""
+
+    module: Callable[[], Any]
+
+    def loss(self, model: Module, point: Point) -> float:
+        """Cross-entropy of one record in nats, in evaluation mode."""
+        labels = None if point.label is None else np.asarray([point.label])
+        one = Dataset(features=np.asarray(point.features)[None], labels=labels)
+        return float(self.losses(model, one)[0])
+
+    def losses(self, model: Module, points: Dataset) -> Array:
+        """Cross-entropies of many records at once."""
+        # A module may still draw random numbers.  They must not come from the generators of another
+        # thread's training, and losses must be reproducible, so every loss uses the same seed.
+        with seeded(np.random.default_rng(0)):
+            return cross_entropies(model.eval(), points)
+
+    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Module:
+        """The module before training."""
+        del dataset
+        with seeded(rng):
+            return in_evaluation_mode(new_module(self.module))
 
     def parameters(self, model: Module) -> Array:
         """All trainable parameters as one vector."""
