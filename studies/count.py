@@ -360,7 +360,7 @@ def _misfit_table(rows: list[Row]) -> str:
     lines = []
     for each in rows:
         if each.estimator == POSTERIOR:
-            row = Row(**vars(each), covers=each.runs - each.above - each.below)
+            row = each.changed(covers=each.runs - each.above - each.below)
             lines.append(
                 [
                     row.name,

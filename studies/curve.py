@@ -27,7 +27,7 @@ from studies.mechanisms import (
     RandomisedResponse,
     SubsampledGaussian,
 )
-from studies.runner import Cell, Plan, Tallies, columns_of, interval_tally, tallied
+from studies.runner import Cell, Plan, Tallies, columns_of, interval_tally
 from studies.tables import (
     CHANCE,
     SUSPECT,
@@ -67,10 +67,7 @@ class CurveCell(Cell):
 
     kind: ClassVar[str] = "ProfileCell"
 
-    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
-        return tallied(self._judge_one(significance, rng) for _ in range(runs))
-
-    def _judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
         """One audit; ``plain_above`` and ``plain_below`` are of its interval under the plain prior."""
         model = CurveModel(
             delta=self.delta, mixing=mixing_of(self.mixing), families=families_of(self.family)

@@ -16,7 +16,7 @@ from scipy.stats import kstest
 
 import epsilometer as em
 from studies.draws import draw_groups
-from studies.runner import Cell, Plan, Tallies, tallied
+from studies.runner import Cell, Plan, Tallies
 from studies.tables import Tables, markdown
 
 GROUPS = "groups.csv"
@@ -49,10 +49,7 @@ class GroupsCell(Cell):
     def rng(self, seed: int, part: str, first: int) -> np.random.Generator:
         return np.random.default_rng([PLACES[self.label], first, 20])
 
-    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
-        return tallied(self._judge_one(rng) for _ in range(runs))
-
-    def _judge_one(self, rng: np.random.Generator) -> Tallies:
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
         model = MODELS[self.model]
         truth, counts = draw_groups(model, self.groups, self.members, self.trials, rng)
         settings: em.engines.ExactSettings | em.engines.McmcSettings = COARSE

@@ -6,7 +6,6 @@ kind of data, whether or not its assumptions hold there.  Half an hour on two co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,9 +44,7 @@ from studies.runner import (
     Plan,
     Tallies,
     bound_tally,
-    columns_of,
     interval_tally,
-    tallied,
 )
 from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
@@ -87,8 +84,6 @@ class OneRunCell(Cell):
     canaries: int = 1000
     training_runs: int = 1
 
-    table: ClassVar[str]
-
     def __post_init__(self) -> None:
         per_run, rest = divmod(self.canaries, self.training_runs)
         if rest or per_run % self.mechanism.group:
@@ -106,15 +101,15 @@ class OneRunCell(Cell):
             runs.append((scores[~member], scores[member]))
         return runs
 
-    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
-        return tallied(self.judge_one(self.draw(rng), significance) for _ in range(runs))
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        return self.audit(self.draw(rng), significance)
 
-    def judge_one(self, drawn: list[FloatPair], significance: float) -> Tallies:
+    def audit(self, drawn: list[FloatPair], significance: float) -> Tallies:
         """Tallies of one audit, by method."""
         raise NotImplementedError
 
-    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
-        place = {
+    def place(self) -> dict[str, Any]:
+        return {
             "mechanism": self.mechanism.name,
             "setting": self.setting(),
             "independent": "yes" if self.mechanism.independent else "no",
@@ -124,8 +119,6 @@ class OneRunCell(Cell):
             "training_runs": self.training_runs,
             "true_epsilon": round(self.mechanism.epsilon(self.delta), 6),
         }
-        for method, tally in tallies.items():
-            yield self.table, place | {"method": method} | columns_of(tally)
 
 
 def scores_of(drawn: list[FloatPair]) -> Scores:
@@ -141,7 +134,7 @@ class OneRunBoundCell(OneRunCell):
     chunk: ClassVar[int] = 100
     table: ClassVar[str] = BOUNDS
 
-    def judge_one(self, drawn: list[FloatPair], significance: float) -> Tallies:
+    def audit(self, drawn: list[FloatPair], significance: float) -> Tallies:
         truth = self.mechanism.epsilon(self.delta)
         without, with_point = map(np.concatenate, zip(*drawn, strict=True))
         auditor = CanaryScoreAuditor(with_point, without)
@@ -176,7 +169,7 @@ class OneRunIntervalCell(OneRunCell):
 
     table: ClassVar[str] = COVERAGE
 
-    def judge_one(self, drawn: list[FloatPair], significance: float) -> Tallies:
+    def audit(self, drawn: list[FloatPair], significance: float) -> Tallies:
         truth, scores = self.mechanism.epsilon(self.delta), scores_of(drawn)
         wanted = [significance, 0.5, 1 - significance]
         tallies = {}

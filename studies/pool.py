@@ -8,7 +8,6 @@ visible; proofs are compared with that.  One score, with the other coins random,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,9 +34,7 @@ from studies.runner import (
     Plan,
     Tallies,
     bound_tally,
-    columns_of,
     interval_tally,
-    tallied,
 )
 from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
@@ -56,8 +53,6 @@ class PoolCell(Cell):
     models: int
     points: int
 
-    table: ClassVar[str]
-
     def __post_init__(self) -> None:
         if self.points % self.mechanism.group:
             raise InputError(
@@ -70,17 +65,17 @@ class PoolCell(Cell):
         value = np.stack([self.mechanism.scores(coins, rng) for coins in member])
         return PoolScores(value=value, member=member, fair_coins=True)
 
-    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
-        return tallied(self.judge_one(self.draw(rng), significance) for _ in range(runs))
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        return self.audit(self.draw(rng), significance)
 
-    def judge_one(self, pool: PoolScores, significance: float) -> Tallies:
+    def audit(self, pool: PoolScores, significance: float) -> Tallies:
         """Tallies of one audit, by method."""
         raise NotImplementedError
 
-    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
+    def place(self) -> dict[str, Any]:
         # A cluster is the whole pool: its size is no part of the setting.
         words = [word for word in self.setting().split() if not word.startswith("group=")]
-        place = {
+        return {
             "mechanism": self.mechanism.name,
             "setting": " ".join(words),
             "independent": "yes" if self.mechanism.independent else "no",
@@ -90,8 +85,6 @@ class PoolCell(Cell):
             "true_epsilon": round(self.mechanism.epsilon(self.delta), 6),
             "point_epsilon": round(self.mechanism.point_epsilon(self.delta), 6),
         }
-        for method, tally in tallies.items():
-            yield self.table, place | {"method": method} | columns_of(tally)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +94,7 @@ class PoolBoundCell(PoolCell):
     chunk: ClassVar[int] = 50
     table: ClassVar[str] = BOUNDS
 
-    def judge_one(self, pool: PoolScores, significance: float) -> Tallies:
+    def audit(self, pool: PoolScores, significance: float) -> Tallies:
         truth = self.mechanism.epsilon(self.delta)
         found = bounds_of(pool, self.delta, significance)
         return {method: bound_tally(bound, truth) for method, bound in found.items()}
@@ -128,7 +121,7 @@ class PoolIntervalCell(PoolCell):
 
     table: ClassVar[str] = COVERAGE
 
-    def judge_one(self, pool: PoolScores, significance: float) -> Tallies:
+    def audit(self, pool: PoolScores, significance: float) -> Tallies:
         truth, model = self.mechanism.point_epsilon(self.delta), CurveModel(delta=self.delta)
         posterior = CurveSettings().estimate_quickly(pool.by_point(), model)
         quantiles = posterior.quantile("epsilon", [significance, 0.5, 1 - significance])

@@ -25,7 +25,7 @@ from epsilometer.proofs.claim_tests import FixedCounts, OneRunTest
 from epsilometer.proofs.proof import largest_refuted, prove
 from studies.draws import counts_of, draw_bases
 from studies.mechanisms import MECHANISMS, Mechanism, Null, RandomisedResponse
-from studies.runner import Cell, Plan, Tallies, tallied
+from studies.runner import Cell, Plan, Tallies, columns_of
 from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
 REFUTATIONS, POWER = "refutations.csv", "power.csv"
@@ -78,19 +78,11 @@ class _Claimed(Cell):
     bases: int
 
     def place(self) -> dict[str, Any]:
-        """The first columns of a row."""
         return {
             "mechanism": self.mechanism.name,
             "setting": self.setting(),
             "true_epsilon": round(self.mechanism.epsilon(self.delta), 6),
         }
-
-    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
-        return tallied(self.judge_one(significance, rng) for _ in range(runs))
-
-    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
-        """Tallies of one audit, by method."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +92,7 @@ class RefutationCell(_Claimed):
     models: int
 
     chunk: ClassVar[int] = 250
+    table: ClassVar[str] = REFUTATIONS
 
     def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
         truth = self.mechanism.epsilon(self.delta)
@@ -108,10 +101,7 @@ class RefutationCell(_Claimed):
             PROOF: path(scores, truth, self.delta).max() >= -np.log(significance),
             PEEKING: self._peeked(scores, truth, significance),
         }
-        return {
-            method: {"runs": 1, "refuted": int(found), "sum_at_least": 0.0}
-            for method, found in refuted.items()
-        }
+        return {method: {"runs": 1, "refuted": int(found)} for method, found in refuted.items()}
 
     def _peeked(self, scores: Scores, truth: float, significance: float) -> bool:
         """Whether any base's bound, with the error shared by bases, ever exceeds the truth."""
@@ -128,11 +118,8 @@ class RefutationCell(_Claimed):
                 return True
         return False
 
-    def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
-        place = self.place() | {"bases": self.bases, "models": self.models}
-        for method, tally in tallies.items():
-            counts = {"runs": tally["runs"], "refuted": tally["refuted"]}
-            yield REFUTATIONS, place | {"method": method} | counts
+    def place(self) -> dict[str, Any]:
+        return super().place() | {"bases": self.bases, "models": self.models}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +180,7 @@ class PowerCell(_Claimed):
         place |= {"claim": round(self.factor * place["true_epsilon"], 6), "bases": self.bases}
         for name, tally in tallies.items():
             method, _, size = name.rpartition(" @ ")
-            mean = round(tally["sum_at_least"] / tally["runs"], 6)
-            counts = {"runs": tally["runs"], "refuted": tally["refuted"], "mean_at_least": mean}
-            yield POWER, place | {"models": int(size), "method": method} | counts
+            yield POWER, place | {"models": int(size), "method": method} | columns_of(tally)
 
 
 PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400)

@@ -42,6 +42,8 @@ class Cell:
     """Its name in plans, which seeds its random numbers; that of the class unless given."""
     chunk: ClassVar[int] = 10
     """Runs of one job."""
+    table: ClassVar[str]
+    """The file of its rows, if they are in one."""
 
     def parts(self) -> dict[str, tuple[int, int]]:
         """By part: the number of runs, and of runs in a job."""
@@ -49,10 +51,19 @@ class Cell:
 
     def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
         """Tallies of some runs; each end of an interval or bound has error ``significance``."""
+        return tallied(self.judge_one(significance, rng) for _ in range(runs))
+
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        """Tallies of one run, by method."""
         raise NotImplementedError
 
     def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Rows of the tables, each with the name of its table."""
+        """Rows of the tables, each with the name of its table: one for each method."""
+        for method, tally in tallies.items():
+            yield self.table, self.place() | {"method": method} | columns_of(tally)
+
+    def place(self) -> dict[str, Any]:
+        """The columns of a row that describe the setting."""
         raise NotImplementedError
 
     def described(self) -> dict[str, Any]:

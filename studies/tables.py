@@ -52,6 +52,10 @@ class Row(SimpleNamespace):
         missed = chance_of(self.runs - self.covers, self.runs, 2 * significance)
         return self.fits("above", significance) and missed > CHANCE
 
+    def changed(self, **columns: Any) -> Row:
+        """The row with other or further columns."""
+        return Row(**(vars(self) | columns))
+
     @property
     def middle(self) -> str:
         """Mean lower end, median and upper end."""

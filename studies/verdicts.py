@@ -26,7 +26,7 @@ from studies.mechanisms import (
     Null,
     RandomisedResponse,
 )
-from studies.runner import Cell, Plan, Tallies, tallied
+from studies.runner import Cell, Plan, Tallies
 from studies.tables import SUSPECT, Row, Tables, chance_of, mark_of, markdown, most, paragraph
 
 VERDICTS = "verdicts.csv"
@@ -65,11 +65,8 @@ class VerdictCell(Cell):
         truth = self.mechanism.epsilon(self.delta)
         return {factor: factor * (truth or 1.0) for factor in CLAIM_FACTORS}
 
-    def judge(self, part: str, significance: float, runs: int, rng: np.random.Generator) -> Tallies:
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
         """Tallies by factor; proofs have error probability ``significance``."""
-        return tallied(self._judge_one(significance, rng) for _ in range(runs))
-
-    def _judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
         posterior, tallies = self._posterior(rng), {}
         for factor, claim in self.claims().items():
             label = "" if posterior is None else _label(posterior, claim, significance)
@@ -180,7 +177,7 @@ def verdict_table(rows: list[Row], significance: float) -> str:
 
 def verdict_text(rows: list[Row], significance: float) -> str:
     """Whether the required error rates are met."""
-    judged = [Row(**vars(row), wrong=wrong(row)) for row in rows if wrong(row) is not None]
+    judged = [row.changed(wrong=wrong(row)) for row in rows if wrong(row) is not None]
     parts = []
     for true, what in (
         (True, "FAIL of a true claim"),

@@ -17,7 +17,6 @@ from studies.count import (
     ESTIMATORS,
     POSTERIOR,
     CountsCell,
-    ModelCell,
     ScoresCell,
     by_estimator,
     is_bound,
@@ -81,17 +80,6 @@ def test_tallies_of_ends() -> None:
     low, high = np.array([0.0, 1.5, 0.5, 1.0]), np.array([0.9, np.inf, 2.0, 1.0])
     found = count._tally(low, high, 1.0)
     assert (found["above"], found["below"], found["runs"], found["bounded"]) == (1, 1, 4, 3)
-
-
-def test_the_plan_has_its_documented_contents() -> None:
-    full = count.plan().cells
-    assert {(c.likelihood, c.bases) for c in full if isinstance(c, ModelCell)} == {
-        (likelihood, n) for likelihood in ("binomial", "correlated") for n in (1, 5, 20)
-    }
-    for mechanism in (Null(), LaplaceMechanism(1.0)):
-        for kind in (ScoresCell, CountsCell):
-            own = [c for c in full if isinstance(c, kind) and c.mechanism == mechanism]
-            assert any(cell.runs >= 10_000 for cell in own)
 
 
 def test_published_numbers_come_out_again() -> None:

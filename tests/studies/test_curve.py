@@ -232,25 +232,6 @@ def test_the_figure_has_a_mark_for_each_cell(small: list[Row]) -> None:
         assert [each.true_epsilon] * 2 in drawn
 
 
-def test_the_plan_has_its_documented_contents() -> None:
-    cells = [cell for cell in curve.plan().cells if isinstance(cell, CurveCell)]
-    assert len(set(cells)) == len(curve.plan().cells) == 85
-    assert {cell.runs for cell in cells} == {200}
-    plain = [
-        c for c in cells if c.strengths is None and c.mixing == "free" and c.family == "average"
-    ]
-    for power, mechanisms in ((1.0, 9), (0.5, 8)):
-        own = [cell for cell in plain if cell.power == power]
-        assert len({cell.mechanism for cell in own}) == mechanisms
-        assert len(own) == mechanisms * len(curve.SIZES)
-        assert {(cell.bases, cell.models) for cell in own} == set(curve.SIZES)
-    told = [cell for cell in cells if cell.mixing != "free"]
-    assert len(told) == 8
-    assert all(getattr(cell.mechanism, "rate", None) == cell.mixing for cell in told)
-    assert len([cell for cell in cells if cell.strengths]) == 8
-    assert cells[-1] == CONTROL
-
-
 def test_the_page_lists_every_violation() -> None:
     rows = results.read("curve")[0][COVERAGE]
     said = " ".join(curve.verdict_text(rows, 0.05).split())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -25,10 +23,6 @@ from studies.one_run import (
 from studies.tables import CHANCE, Row, chance_of
 
 ROC, GAUSSIAN_ROC = "ROC scan, Clopper-Pearson", "ROC scan, Gaussian DP"
-
-
-def changed(row: Row, **values: Any) -> Row:
-    return Row(**(vars(row) | values))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +58,7 @@ def test_unfair_coins_prove_nothing() -> None:
     """They are refused, so there is no bound; with many canaries, 4 of 5 included is refused."""
     cell = OneRunBoundCell(mechanism=Separate(mu=3.0), canaries=100, runs=1)
     rng = np.random.default_rng(3)
-    found = cell.judge_one([(rng.normal(size=20), rng.normal(size=80) + 3)], 0.05)
+    found = cell.audit([(rng.normal(size=20), rng.normal(size=80) + 3)], 0.05)
     assert found[PROOF]["sum_at_least"] == 0.0
     assert found[ROC]["sum_at_least"] > 0.0
 
@@ -145,11 +139,11 @@ def test_statements_of_the_page_follow_from_the_tables(
     said = " ".join(one_run.bound_text(bounds, 0.05).split())
     assert "never significantly too often" in said
     assert "NOT detected" not in said
-    bad = [changed(row, above=row.runs if holds(row) else 0) for row in bounds]
+    bad = [row.changed(above=row.runs if holds(row) else 0) for row in bounds]
     said = " ".join(one_run.bound_text(bad, 0.05).split())
     assert "**too often**" in said
     assert "NOT detected" in said
-    wrong = [changed(row, covers=0, above=row.runs, below=0) for row in intervals]
+    wrong = [row.changed(covers=0, above=row.runs, below=0) for row in intervals]
     assert "**not met**" in one_run.interval_text(wrong, 0.05)
     assert "**not met**" not in one_run.interval_text(intervals, 0.05)
     assert one_run.interval_table(wrong, 0.05).count("**!**") == len(wrong)

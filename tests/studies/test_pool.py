@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,10 +28,6 @@ from studies.pool import (
 from studies.tables import Row
 
 CATASTROPHE = Failures(response=0.0, probability=0.1)
-
-
-def changed(row: Row, **values: Any) -> Row:
-    return Row(**(vars(row) | values))
 
 
 @pytest.fixture(scope="module")
@@ -151,11 +146,11 @@ def test_statements_of_the_page_follow_from_the_tables(
     said = " ".join(pool.bound_text(bounds, 0.05).split())
     assert said.count("never significantly too often") == 3
     assert "NOT detected" not in said
-    bad = [changed(row, above=0 if is_control(row) else row.runs) for row in bounds]
+    bad = [row.changed(above=0 if is_control(row) else row.runs) for row in bounds]
     said = " ".join(pool.bound_text(bad, 0.05).split())
     assert said.count("**too often**") == 3
     assert "NOT detected" in said
-    wrong = [changed(row, covers=0, above=row.runs, below=0) for row in intervals]
+    wrong = [row.changed(covers=0, above=row.runs, below=0) for row in intervals]
     said = " ".join(pool.interval_text(wrong, 0.05).split())
     assert said.count("**not met**") == 3
     assert pool.interval_table(wrong, 0.05).count("**!**") == len(wrong)

@@ -13,10 +13,6 @@ from studies.tables import SUSPECT, Row
 from studies.verdicts import SCORES, VERDICTS, VerdictCell, chance, wrong
 
 
-def changed(row: Row, **values: int) -> Row:
-    return Row(**(vars(row) | values))
-
-
 @pytest.fixture(scope="module")
 def true() -> list[Row]:
     return results.read("proofs")[0][REFUTATIONS]
@@ -89,11 +85,11 @@ def test_verdicts_are_wrong_no_more_often_than_required(judged: list[Row]) -> No
 def test_statements_of_the_page_follow_from_the_tables(true: list[Row], judged: list[Row]) -> None:
     """A violated level, and a control that was not detected, would be reported."""
     assert "is detected" in " ".join(proofs.refuted_text(true, 0.05).split())
-    bad = [changed(row, refuted=row.runs if row.method == PROOF else 0) for row in true]
+    bad = [row.changed(refuted=row.runs if row.method == PROOF else 0) for row in true]
     said = " ".join(proofs.refuted_text(bad, 0.05).split())
     assert "**Exceeded**" in said
     assert "was NOT detected" in said
     assert "met in all settings" in " ".join(verdicts.verdict_text(judged, 0.05).split())
-    worse = [changed(judged[0], fail_judged=judged[0].runs), *judged[1:]]
+    worse = [judged[0].changed(fail_judged=judged[0].runs), *judged[1:]]
     assert "**Not met** in 1" in verdicts.verdict_text(worse, 0.05)
     assert " **!!**" in verdicts.verdict_table(worse, 0.05)
