@@ -18,7 +18,6 @@ from epsilometer.errors import InputError
 from epsilometer.model.families import (
     AVERAGE,
     FAMILIES,
-    Family,
     Gaussian,
     Laplace,
     RandomizedResponse,
@@ -26,6 +25,7 @@ from epsilometer.model.families import (
     check_families,
     families_of,
 )
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.region import beta_limits
 from studies import mechanisms

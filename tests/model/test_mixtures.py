@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model.families import (
-    Family,
     Gaussian,
     Laplace,
     RandomizedResponse,
     TwoVariances,
 )
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import (
     MIXING_RATES,
     Curves,

@@ -168,8 +168,8 @@ class AttackComparison:
     level: float
     rows: tuple[AttackRow, ...]
     point_sets: tuple[AttackRow, ...]
-    skipped: tuple[tuple[str, str], ...]
     gap: Gap | None
+    skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     def described(self) -> dict[str, Any]:
@@ -209,6 +209,13 @@ class Judge:
         posterior = CurveSettings().estimate_quickly(scores, CurveModel(delta=self.delta))
         low, high = (float(end) for end in interval_of(posterior.shown, self.level))
         return low, float(posterior.shown.quantile(0.5)), high
+
+    def compared(
+        self, rows: Sequence[AttackRow], sets: Sequence[AttackRow], **more: Any
+    ) -> AttackComparison:
+        """The comparison of these rows."""
+        asked: dict[str, Any] = {"delta": self.delta, "error": self.error, "level": self.level}
+        return AttackComparison(rows=tuple(rows), point_sets=tuple(sets), **asked, **more)
 
     def say(self, text: str) -> None:
         """Report progress."""
@@ -262,16 +269,8 @@ def compare_pool_attacks(
         judge.say(f"points {name}")
         attack = attacks[best.attack]
         sets.append(_row(losses, attack, teachers, (name, chosen), curves[best.attack], judge))
-    return AttackComparison(
-        source=source,
-        delta=judge.delta,
-        error=judge.error,
-        level=judge.level,
-        rows=tuple(rows),
-        point_sets=tuple(sets),
-        skipped=tuple(skipped),
-        gap=gap_of(claim, own, rows, sets),
-    )
+    gap = gap_of(claim, own, rows, sets)
+    return judge.compared(rows, sets, source=source, skipped=tuple(skipped), gap=gap)
 
 
 def compare_model_attacks(
@@ -300,18 +299,9 @@ def compare_model_attacks(
     if not rows:
         raise InputError(f"no attack can run on {source}.")
     rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
-    best = rows[0]
-    return AttackComparison(
-        source=source,
-        delta=judge.delta,
-        error=judge.error,
-        level=judge.level,
-        rows=tuple(rows),
-        point_sets=(best,),
-        skipped=(),
-        gap=gap_of(claim, own, rows, [best]),
-        notes=(SAME_ORDER,),
-    )
+    sets = rows[:1]
+    gap = gap_of(claim, own, rows, sets)
+    return judge.compared(rows, sets, source=source, gap=gap, notes=(SAME_ORDER,))
 
 
 def _row(

@@ -36,23 +36,46 @@ class Units:
         return counted(count, self.whole_base)
 
 
-MODELS = Units(
-    base="base",
-    whole_base="challenge base",
-    about="record",
-    scored="models",
-    without="models without the point",
-    with_point="models with the point",
-    shown="shown (worst base)",
-    worst="worst base",
-    worst_shows="the worst base shows",
-    about_shown="Shown: the epsilon of the base that leaks most, as far as these attacks reveal it.",
+def _scored_by_models(base: str, whole_base: str, *, section: str, note: str) -> Units:
+    """Words for scores of models, without and with the point."""
+    return Units(
+        base=base,
+        whole_base=whole_base,
+        about="record",
+        scored="models",
+        without="models without the point",
+        with_point="models with the point",
+        shown=f"shown (worst {base})",
+        worst=f"worst {base}",
+        worst_shows=f"the worst {base} shows",
+        about_shown=(
+            f"Shown: the epsilon of the {base} that leaks most, as far as these attacks reveal it."
+        ),
+        section=section,
+        note=note,
+        one_cannot_tell=f"one {base} cannot distinguish a weak attack from privacy",
+    )
+
+
+MODELS = _scored_by_models(
+    "base",
+    "challenge base",
     section="Which records leak",
     note=(
         "A base's epsilon is what the attack on it revealed: a record that leaks little here may leak "
         "more to a better attack. Models without and with the point are counted separately."
     ),
-    one_cannot_tell="one base cannot distinguish a weak attack from privacy",
+)
+
+POINTS = _scored_by_models(
+    "point",
+    "point",
+    section="Which points leak",
+    note=(
+        "A point's epsilon is what the attack on it revealed: a point that leaks little here may leak "
+        "more to a better attack. All points were scored under the same models; models without and "
+        "with the point are counted separately."
+    ),
 )
 
 CANARIES = Units(
@@ -72,27 +95,6 @@ CANARIES = Units(
         "may reveal more. Canaries left out and canaries included are counted separately."
     ),
     one_cannot_tell="one run cannot distinguish a weak canary from privacy",
-)
-
-
-POINTS = Units(
-    base="point",
-    whole_base="point",
-    about="record",
-    scored="models",
-    without="models without the point",
-    with_point="models with the point",
-    shown="shown (worst point)",
-    worst="worst point",
-    worst_shows="the worst point shows",
-    about_shown="Shown: the epsilon of the point that leaks most, as far as these attacks reveal it.",
-    section="Which points leak",
-    note=(
-        "A point's epsilon is what the attack on it revealed: a point that leaks little here may leak "
-        "more to a better attack. All points were scored under the same models; models without and "
-        "with the point are counted separately."
-    ),
-    one_cannot_tell="one point cannot distinguish a weak attack from privacy",
 )
 
 

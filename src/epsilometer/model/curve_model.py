@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.model.families import FAMILIES, Family, check_families
+from epsilometer.model.families import FAMILIES, check_families
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves, FreeMixing, Mixing
 from epsilometer.model.priors import HalfNormal, Prior
 from epsilometer.model.strengths import FreeStrengths, Strengths

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,75 +27,12 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
+from epsilometer.model.family import Family
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
-LARGEST_CURVE_EPSILON = 600.0
-"""Beyond this e^epsilon nears the limit of double precision."""
-
-
-class Family(Protocol):
-    """What estimation needs from a family; arrays of leaks broadcast against the other argument."""
-
-    @property
-    def name(self) -> str:
-        """The name used in options and tables."""
-
-    @property
-    def prior_weight(self) -> float:
-        """Prior weight relative to the other families of a model."""
-
-    @property
-    def sampled_weight(self) -> float:
-        """The same for an algorithm that is known to sample its records."""
-
-    @property
-    def mixed_share(self) -> float:
-        """Prior probability of a mixture, given the family."""
-
-    @property
-    def pieces(self) -> bool:
-        """Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie."""
-
-    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
-        """Hockey-stick divergences at e^epsilon: with from without the point, and the reverse."""
-
-    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
-        """Least epsilon at which the pair is (epsilon, delta)-DP; infinite if there is none."""
-
-    def leak_of(self, epsilon: float, delta: float) -> float:
-        """The leak with the given epsilon at this delta, or the largest leak below it."""
-
-    def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
-        """Upper quantile: the score exceeded by a ``share`` of (1 - part) P0 + part P1.
-
-        ``share`` has shape (points,), ``leak`` (leaks,); the result (points, leaks).
-        """
-
-    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
-        """Log likelihood ratio of the pair, with the point over without it."""
-
-    def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
-        """Probability of a higher score, without and with the point."""
-
-    def masses(self, leak: float) -> FloatPair:
-        """For ``pieces``: probabilities of each value, highest first, without and with the point."""
-
-    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
-        """Scores of independent trials, with the point where ``member`` is true."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class _Scored:
-    """Base of families with continuous scores."""
-
-    pieces: ClassVar[bool] = False
-
-    def masses(self, leak: float) -> FloatPair:
-        raise NotImplementedError("a continuous score has no finite list of values.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Normal(_Scored):
+class _Normal(Family):
     """N(0, 1) without the point, N(leak, width^2) with it."""
 
     def _width(self, leak: FloatArray) -> FloatArray:
@@ -181,9 +118,6 @@ class Gaussian(_Normal):
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         return epsilon_of_gaussian(leak, delta)
 
-    def leak_of(self, epsilon: float, delta: float) -> float:
-        return _leak_of(self, epsilon, delta)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TwoVariances(_Normal):
@@ -251,15 +185,9 @@ class TwoVariances(_Normal):
             np.where(leaks, np.maximum(backward, 0.0), 0.0),
         )
 
-    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
-        return _epsilon_by_halving(self, np.asarray(leak, dtype=float), delta)
-
-    def leak_of(self, epsilon: float, delta: float) -> float:
-        return _leak_of(self, epsilon, delta)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace(_Scored):
+class Laplace(Family):
     """Laplace(0, 1) and Laplace(leak, 1): the Laplace mechanism.
 
     Examples
@@ -316,7 +244,7 @@ def _laplace_tail(x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(Family):
     """Randomised response: the boundary of R(leak, atom), straight between its corners.
 
     Parameters
@@ -416,45 +344,6 @@ class RandomizedResponse:
         scores = (member ^ lie).astype(float)
         seen = rng.random(member.shape) < self.atom
         return np.where(seen, np.where(member, 2.0, -1.0), scores)
-
-
-def _epsilon_by_halving(family: Family, leak: FloatArray, delta: float) -> FloatArray:
-    """Where the larger divergence falls to delta, to 1e-10."""
-    delta = _validate.delta(delta)
-    if delta == 0:
-        return np.where(leak > 0, np.inf, 0.0)
-
-    def left(epsilon: FloatArray) -> BoolArray:
-        return np.asarray(np.maximum(*family.delta(leak, epsilon)) > delta)
-
-    high = np.ones(leak.shape)
-    while np.any(grows := left(high) & (high < LARGEST_CURVE_EPSILON)):
-        high = np.where(grows, 2 * high, high)
-    low = np.zeros(leak.shape)
-    for _ in range(60):
-        middle = (low + high) / 2
-        more = left(middle)
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return np.where(left(np.zeros(leak.shape)), high, 0.0)
-
-
-def _leak_of(family: Family, epsilon: float, delta: float) -> float:
-    """The leak whose larger divergence at e^epsilon is delta, by bisection, to 1e-12 relative."""
-    if delta == 0:
-        return 0.0
-
-    def reaches(leak: float) -> bool:
-        return max(float(divergence) for divergence in family.delta(leak, epsilon)) >= delta
-
-    low, high = 0.0, 1.0
-    while not reaches(high) and high < LARGEST_CURVE_EPSILON:
-        low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-        if high - low <= 1e-12 * high:
-            break
-    return high
 
 
 FAMILIES: dict[str, Family] = {

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
-from epsilometer.model.families import Family
+from epsilometer.model.family import Family
 
 
 class MixtureInterpretation(StrEnum):

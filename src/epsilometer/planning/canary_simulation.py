@@ -18,7 +18,8 @@ from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.families import Family, Gaussian
+from epsilometer.model.families import Gaussian
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.scores import Scores
 from epsilometer.planning.goals import Answer

@@ -11,7 +11,7 @@ import epsilometer as em
 from epsilometer.engines.curve import tables
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
-from epsilometer.model.families import Family
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves
 from tests.engines.curve.oracles import scores_in_order
 

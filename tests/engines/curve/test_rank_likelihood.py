@@ -19,7 +19,7 @@ from scipy.stats import norm
 import epsilometer as em
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.families import Family
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves
 from tests.engines.curve.oracles import (
     CHI_SQUARE_19,

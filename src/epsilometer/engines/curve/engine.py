@@ -15,7 +15,7 @@ from epsilometer.engines.curve.solve import Resolution, Solution, region_of, sol
 from epsilometer.engines.curve.tables import Accuracy, Table, finer, make_tables
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.families import LARGEST_CURVE_EPSILON
+from epsilometer.model.family import LARGEST_CURVE_EPSILON
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.provenance import Provenance

@@ -15,7 +15,7 @@ from scipy.special import gammaln, logsumexp
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.engines.curve.blocks import Blocks
 from epsilometer.errors import InputError
-from epsilometer.model.families import Family
+from epsilometer.model.family import Family
 
 MOST_CUTS = 40_000
 """Most cuts of one base; in a large block of ties a regular subset of splits represents the rest."""

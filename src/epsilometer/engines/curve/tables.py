@@ -23,7 +23,7 @@ from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
 from epsilometer.engines.curve.share_grid import share_grid
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.families import Family
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves, Densities
 from epsilometer.model.scores import Scores
 
