@@ -140,7 +140,7 @@ def test_unconverged_chains_have_their_own_exit_code(
     again = json.loads(capsys.readouterr().out)
     assert again["epsilon"] == summary["epsilon"]
     assert (folder / "traces.png").exists()
-    assert (folder / "autocorrelations.png").exists()
+    assert (folder / "ranks.png").exists()
 
 
 def test_the_samplers_of_the_shell() -> None:

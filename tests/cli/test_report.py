@@ -12,7 +12,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
-from epsilometer.report.figures.count import COUNT_CHARTS
+from epsilometer.report.figures.charts import COUNT_CHARTS
 from tests.cli.small_audit import AUDIT
 
 COUNTS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page
@@ -20,7 +19,6 @@ from tests.report.browser import (
     drag_finger,
     hostile,
     label,
-    one_base,
     places,
     spec,
     words,
@@ -143,19 +141,6 @@ def at_rest(page: Page) -> float:
         page.wait_for_timeout(150)
         now, before = page.evaluate("scrollY"), now
     return float(now)
-
-
-def test_plot_is_saved_as_a_drawing(opened: Open) -> None:
-    page = opened(one_base).page
-    with page.expect_download() as waiting:
-        page.locator("#figure-exceedance .save").click()
-    assert waiting.value.suggested_filename == "exceedance.svg"
-    drawing = ElementTree.parse(waiting.value.path()).getroot()
-    assert "probability of a larger epsilon" in [element.text for element in drawing.iter()]
-    text = ElementTree.tostring(drawing, encoding="unicode")
-    used, given = set(re.findall(r"var\(--(\w+)\)", text)), drawing.get("style") or ""
-    assert used <= set(re.findall(r"--(\w+):", given))
-    assert {"ink", "line", "blue"} <= used
 
 
 # --- names that want to be more ----------------------------------------------------------------------

@@ -22,7 +22,7 @@ from epsilometer.judgement.units import MODELS, POINTS, SHARED_ESTIMATE, units_o
 from epsilometer.model.pool_scores import PoolScores, pool_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.shared_models import SharedModels
-from epsilometer.report.page.curve import about
+from epsilometer.report.page.sections import about
 from epsilometer.report.text.facts import provenance_facts
 from epsilometer.report.text.summary import result_text
 from epsilometer.report.text.values import result_values

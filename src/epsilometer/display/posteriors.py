@@ -12,7 +12,7 @@ from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.report.figures import bases, curve, posterior, region
+from epsilometer.report.figures import bases, charts, families, posterior, region
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.text.rows import LEVEL, parameter_table
 
@@ -37,11 +37,13 @@ def _line(shown: CountPosterior | CurvePosterior) -> str:
     return "; ".join([f"{epsilon_words(shown)}, {where}", size, *doubts])
 
 
-def _of_result(chart: Callable[[CurveResult], Chart]) -> Callable[[CurvePosterior], Chart]:
+def _of_result(chart: Callable[[CurveResult], Chart | None]) -> Callable[[CurvePosterior], Chart]:
     def draw(posterior: CurvePosterior) -> Chart:
         result = result_of(posterior)
         assert isinstance(result, CurveResult)
-        return chart(result)
+        found = chart(result)
+        assert found is not None  # of the curve model all of these apply
+        return found
 
     return draw
 
@@ -50,11 +52,11 @@ CURVE = View(
     line=_line,
     table=parameter_table,
     figures={
-        "exceedance": _of_result(curve.exceedance),
+        "exceedance": posterior.exceedance_chart,
         "roc": _of_result(bases.roc_chart),
         "leaks": _of_result(bases.leaks_chart),
-        "families": _of_result(partial(curve.families_chart, misfits={})),
-        "delta-curve": _of_result(curve.over_delta),
+        "families": _of_result(partial(families.families_chart, misfits={})),
+        "delta-curve": _of_result(charts.over_delta),
     },
 )
 

@@ -106,7 +106,8 @@ class CountResult(Result):
 
     def _epsilon_at(self, delta: float, prior: float) -> Marginal | None:
         # Claims at several deltas are judged by their common estimate, at the model's delta too.
-        if delta == self.delta and set(self.claims) <= {delta}:
+        together = delta in self.question.deltas and not set(self.claims) <= {delta}
+        if delta == self.delta and not together:
             if prior == 1:
                 return self.posterior.marginal("epsilon")
             other = self._with_prior(prior)

@@ -1,51 +1,44 @@
 """What depends on the kind of a result: its figures and its page.
 
-Register the views of a new kind of result here.
+Register the figures of a new kind of result in `figures/charts.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from epsilometer.judgement.result import Result
-from epsilometer.report.figures import count as count_figures
-from epsilometer.report.figures import curve as curve_figures
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.page import count as count_page
-from epsilometer.report.page import curve as curve_page
+from epsilometer.report.figures.charts import CHARTS, FOLDER_CHARTS, Make
+from epsilometer.report.page.sections import render
 
 
 class Views(NamedTuple):
     """The views of one kind of result.
 
-    A figure that does not apply to a result is None.  Those ``of_the_posterior`` need nothing else, and
-    are in a result folder.
+    A figure that does not apply to a result is None.  Those of a result folder need nothing but the
+    posterior.
     """
 
-    figures: Mapping[str, Callable[[Any], Chart | None]]
-    of_the_posterior: Iterable[str]
+    figures: Mapping[str, Make]
+    folder_figures: Mapping[str, Make]
     page: Callable[[Any, Sequence[Chart]], str]
 
     def charts(self, result: Result) -> list[Chart]:
         """Every figure that applies, in the order of the page."""
-        return self._drawn(self.figures, result)
+        return _drawn(self.figures, result)
 
     def folder_charts(self, result: Result) -> list[Chart]:
         """The figures of a result folder."""
-        return self._drawn(self.of_the_posterior, result)
-
-    def _drawn(self, names: Iterable[str], result: Result) -> list[Chart]:
-        charts = (self.figures[name](result) for name in names)
-        return [chart for chart in charts if chart is not None]
+        return _drawn(self.folder_figures, result)
 
 
-VIEWS = {
-    "count": Views(count_figures.COUNT_CHARTS, count_figures.OF_THE_POSTERIOR, count_page.render),
-    "curve": Views(
-        curve_figures.CURVE_CHARTS, tuple(curve_figures.OF_THE_POSTERIOR), curve_page.render
-    ),
-}
+def _drawn(figures: Mapping[str, Make], result: Result) -> list[Chart]:
+    return [chart for chart in (make(result) for make in figures.values()) if chart is not None]
+
+
+VIEWS = {kind: Views(CHARTS[kind], FOLDER_CHARTS[kind], render) for kind in CHARTS}
 """The views by the kind of the result."""
 
 

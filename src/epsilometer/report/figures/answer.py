@@ -9,7 +9,8 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer._text import estimate_text, percent, probability_text
 from epsilometer.judgement.result import Result
-from epsilometer.judgement.units import Units
+from epsilometer.judgement.units import Units, units_of
+from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -33,9 +34,6 @@ FARTHEST_CLAIM = 4.0
 DENSITY_ROWS = 1.9
 """Height of the density, in rows."""
 
-WORTH_A_SENTENCE = 1e-3
-"""Smallest probability of no leak that the caption mentions."""
-
 
 class _Row(NamedTuple):
     """A row of the figure: name, colour, interval with median."""
@@ -47,13 +45,15 @@ class _Row(NamedTuple):
     high: float
 
 
-def answer_chart(result: Result, *, units: Units | None = None, no_leak: float = 0.0) -> Chart:
+def answer_chart(result: Result) -> Chart | None:
     """Proven bound, intervals and claim on one axis, below the posterior density of epsilon.
 
-    With ``units`` (the words for bases) there is a row for what the worst base has shown.  ``no_leak``
-    is the probability of no leak at all, which a density does not show.
+    The curve model has a row for what the worst base has shown.  None if epsilon is fixed.
     """
-    level, claim, proof = result.level, _claim(result), result.proof
+    if "epsilon" not in result.posterior.parameters:
+        return None
+    units = units_of(result.data) if isinstance(result.data, Scores) else None
+    level, claim, proof = result.level, result.claims.get(result.delta), result.proof
     proven = 0.0 if proof is None else proof.at_least
     rows = _rows(result, units)
     end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
@@ -77,15 +77,10 @@ def answer_chart(result: Result, *, units: Units | None = None, no_leak: float =
     return Chart(
         name="answer",
         title=_title(shown=len(rows) > 1, claimed=claim is not None),
-        caption=_caption(result, units, no_leak, claim_is_drawn=drawn),
+        caption=_caption(result, units, claim_is_drawn=drawn),
         plots=[plot],
         size=(7.2, 0.62 * (len(rows) + 3) + 1.0),
     )
-
-
-def _claim(result: Result) -> float | None:
-    """The claim at the delta of the figure."""
-    return result.claims.get(result.delta)
 
 
 def _title(*, shown: bool, claimed: bool) -> str:
@@ -156,7 +151,7 @@ def _density(result: Result, row: _Row, base: int, end: float) -> list[Mark]:
     ]  # fmt: skip
 
 
-def _caption(result: Result, units: Units | None, no_leak: float, *, claim_is_drawn: bool) -> str:
+def _caption(result: Result, units: Units | None, *, claim_is_drawn: bool) -> str:
     level, error = percent(result.level), percent(result.question.error)
     text = (
         f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
@@ -168,13 +163,12 @@ def _caption(result: Result, units: Units | None, no_leak: float, *, claim_is_dr
         f"Estimated: epsilon of the algorithm, median and {level} interval, with its posterior density "
         "above."
     )
-    if no_leak >= WORTH_A_SENTENCE:
-        text += (
-            f" The density excludes the probability {probability_text(no_leak)} of no leak at all."
-        )
+    no_leak = style.no_leak_text(result.posterior)
+    if no_leak:
+        text += f" The density excludes the probability {no_leak} of no leak at all."
     if result.contradiction is not None:
         text += " The same data refute this estimate: do not quote it."
-    claim = _claim(result)
+    claim = result.claims.get(result.delta)
     if claim is not None:
         text += " Orange: the claim." if claim_is_drawn else (
             f" The claim of {claim:.4g} is to the right of the plot."

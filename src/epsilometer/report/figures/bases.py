@@ -15,12 +15,13 @@ from epsilometer.judgement.units import units_of
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.checks import predicted_marks
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 
 MOST_ROCS = 12
 """Maximum number of ROC curves."""
 
-MOST_LEAKS = 40
+MOST_LEAKS = 50
 """Maximum number of bases in the plot of epsilon per base."""
 
 MOST_PREDICTED = 80
@@ -196,13 +197,7 @@ def leaks_chart(result: CurveResult) -> Chart:
             f" Only the {len(drawn)} with the largest epsilon of {len(bases):,} {units.base}s are "
             "drawn."
         )
-    plot = Plot(
-        Axis("epsilon", (0, 1.05 * max(*ends, *high) or 1.0)),
-        Axis("", (len(names) - 0.4, -0.6), names=names),
-        marks,
-        legend=False,
-        page_height=140 + 20 * max(len(names), 5),
-    )
+    plot = style.interval_plot("epsilon", names, marks, ends=(0, 1.05 * max(*ends, *high) or 1.0))
     return Chart(
         name="leaks",
         title=f"Epsilon of each {units.base}",
@@ -251,51 +246,19 @@ def roc_check_chart(result: CurveResult) -> Chart:
 
 
 def predicted_plots(
-    check: RocCheck,
-    order: IntArray,
-    *,
-    base: str,
-    places: IntArray | None = None,
+    check: RocCheck, order: IntArray, *, base: str, places: IntArray | None = None,
     said: list[list[str]] | None = None,
-) -> list[Plot]:
+) -> list[Plot]:  # fmt: skip
     """A plot of each statistic, bases in ``order`` at ``places``; ``said`` is what hovering says."""
     x = np.arange(1, len(order) + 1) if places is None else places
-    return [
-        _predicted(check, column, x, order, said, base) for column in range(len(check.statistics))
-    ]
-
-
-def _predicted(
-    check: RocCheck,
-    column: int,
-    x: IntArray,
-    order: IntArray,
-    said: list[list[str]] | None,
-    base: str,
-) -> Plot:
-    seen, low, high = (values[order, column] for values in (check.observed, check.low, check.high))
-    odd = (check.p_value < SURPRISING / check.p_value.size)[order, column]
-    gaps = np.full(len(x), np.nan)
-    bars = np.repeat(x, 3), np.stack([low, high, gaps], axis=1).ravel()
-    width = float(np.clip(90 / len(x), 1.5, 5))
-    label = f"predicted, {percent(check.level)}"
-    marks: list[Mark] = [Line(*bars, "blue", label, width=width, opacity=0.4)]
-    for which, colour, label in (
-        (~odd, "orange", "observed"),
-        (odd, "purple", "observed, does not fit"),
-    ):
-        if which.any():
-            rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, drawn in zip(
-                said or [[""] * 4] * len(x), low.tolist(), high.tolist(), which.tolist(), strict=True
-            ) if drawn]  # fmt: skip
-            hover = f"{HOVER}\nobserved {{y:.3f}}, predicted {{4}}"
-            marks.append(
-                Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),
-                       rows=rows, hover=hover)
-            )  # fmt: skip
-    across = Axis(
-        f"{base}s, worst first",
-        (0.4, len(check.names) + 0.6),
-        whole=len(x) <= 12,
-    )
-    return Plot(across, Axis(check.statistics[column], (-0.03, 1.03)), marks)
+    across = Axis(f"{base}s, worst first", (0.4, len(check.names) + 0.6), whole=len(x) <= 12)
+    plots = []
+    for column, statistic in enumerate(check.statistics):
+        values = [each[order, column] for each in (check.observed, check.low, check.high)]
+        odd = (check.p_value < SURPRISING / check.p_value.size)[order, column]
+        ends = zip(values[1].tolist(), values[2].tolist(), said or [[""] * 4] * len(x), strict=True)
+        rows = [[*words, f"{low:.3f} to {high:.3f}"] for low, high, words in ends]
+        hover = f"{HOVER}\nobserved {{y:.3f}}, predicted {{4}}"
+        marks = predicted_marks(x, *values, level=check.level, rows=rows, hover=hover, odd=odd)
+        plots.append(Plot(across, Axis(statistic, (-0.03, 1.03)), marks))
+    return plots

@@ -1,4 +1,4 @@
-"""Diagnostics of Markov chains: traces, ranks, effective sample sizes, autocorrelations."""
+"""Diagnostics of Markov chains: traces, ranks, effective sample sizes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.mcmc.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
 from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.judgement.count_result import CountResult
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -21,9 +22,6 @@ from epsilometer.report.text.rows import LABELS
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
 """Maximum number of points per chain."""
 
-MOST_LAGS = 200
-"""Largest lag that is drawn."""
-
 RANK_BINS = 20
 """As Vehtari et al. (2021)."""
 
@@ -32,17 +30,6 @@ STAGES = 10
 
 MOST_PAGE_CHAINS = 12
 """Maximum number of chains on the page."""
-
-
-def autocorrelation(chain: FloatArray, lags: int) -> FloatArray:
-    """Autocorrelation of one chain at lags 0 to ``lags``; 1, 0, 0, ... for one that is stuck."""
-    size = len(chain)
-    centred = chain - chain.mean()
-    if not np.any(centred):
-        return np.asarray(np.eye(1, lags + 1)[0])
-    transform = np.fft.rfft(centred, 2 * size)
-    covariance = np.fft.irfft(transform * np.conj(transform))[: lags + 1]
-    return np.asarray(covariance / covariance[0])
 
 
 def rank_counts(draws: FloatArray, bins: int = RANK_BINS) -> FloatArray:
@@ -85,17 +72,6 @@ def effective_size_marks(draws: FloatArray, fine: bool) -> list[Mark]:
         Line(x, bulk, "blue", "bulk", marker="circle", hover=f"bulk: {hover}"),
         Line(x, tail, "orange", "tail", marker="square", hover=f"tail: {hover}"),
         ReferenceLine(y=LEAST_EFFECTIVE_SIZE),
-    ]
-
-
-def autocorrelation_marks(draws: FloatArray, fine: bool) -> list[Mark]:
-    """Autocorrelation of each chain."""
-    longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
-    lags = np.arange(longest + 1, dtype=float)
-    lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
-    return [
-        *_each_chain(lines, "{y:.3f} at lag {x}", fine, width=1.3),
-        ReferenceLine(y=0, dash="solid"),
     ]
 
 
@@ -151,14 +127,6 @@ KINDS = (
         f"{LEAST_EFFECTIVE_SIZE:.0f}.",
         effective_size_marks,
     ),
-    _Kind(
-        "autocorrelations",
-        "Autocorrelation of the chains",
-        "lag in iterations",
-        "",
-        "Correlation of draws at a distance: the sooner it falls to 0, the better.",
-        autocorrelation_marks,
-    ),
 )
 
 
@@ -182,6 +150,11 @@ def chain_chart(posterior: CountPosterior, name: str) -> Chart | None:
         share_x=True,
         legend="above",
     )
+
+
+def chain_chart_of(result: CountResult, name: str) -> Chart | None:
+    """The same of a result."""
+    return chain_chart(result.posterior, name)
 
 
 def _plots(chains: SamplePosterior, kind: _Kind, *, fine: bool) -> list[Plot]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer._text import pair_text, percent
 from epsilometer.checks.comparison import ModelComparison
 from epsilometer.checks.influence import Influence
 from epsilometer.checks.predictive import SURPRISING, PredictiveCheck, SortedQuantity
 from epsilometer.checks.sensitivity import AlternativePrior
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.priors import Prior
-from epsilometer.posteriors.marginals import Marginal
-from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import (
     Axis,
-    Band,
     Line,
     Mark,
     Note,
@@ -50,32 +48,17 @@ LONGEST_TICK = 16
 """Maximum characters of a name on an axis, to fit a phone."""
 
 
-class PriorVersion(NamedTuple):
-    """Epsilon under a prior of another scale.
-
-    ``leaks`` is the prior probability of any leak; without one, epsilon is 0, which a density does not
-    show.
-    """
-
-    factor: float
-    prior: Prior
-    leaks: float
-    epsilon: Marginal
-
-
-def prior_chart(
-    posterior: CountPosterior, others: Sequence[AlternativePrior], *, level: float
-) -> Chart:
+def prior_chart(result: CountResult | CurveResult) -> Chart | None:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
-    reported = PriorVersion(1.0, posterior.model.epsilon, 1.0, posterior.marginal("epsilon"))
-    rest = [PriorVersion(other.factor, other.model.epsilon, 1.0, other.epsilon) for other in others]
-    return priors_chart([reported, *rest], level=level)
-
-
-def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
-    """The same for given versions; the one with factor 1 is the one reported."""
-    versions = sorted(found, key=lambda version: version.factor)
-    names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k, *_ in versions]
+    if not result.other_priors:
+        return None
+    level, posterior = result.level, result.posterior
+    own = AlternativePrior(factor=1.0, model=result.model, epsilon=posterior.marginal("epsilon"))
+    versions = sorted([own, *result.other_priors], key=lambda version: version.factor)
+    # Without a leak epsilon is 0, which a density does not show.
+    leaks = 1 - float(getattr(result.model, "no_leak", 0.0) or 0.0)
+    factors = [version.factor for version in versions]
+    names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k in factors]
     reach = np.array([version.epsilon.quantile(np.array([0.002, 0.985])) for version in versions])
     # All probability may be at 0.
     low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
@@ -86,7 +69,8 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     middle = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     densities, rows, intervals, peaks = [], [], [], []
     drawn = zip(versions, names, PRIOR_COLOURS, strict=False)
-    for row, ((_, prior, leaks, epsilon), label, colour) in enumerate(drawn):
+    for row, (version, label, colour) in enumerate(drawn):
+        epsilon, prior = version.epsilon, version.model.epsilon
         after, before = epsilon.density(x), leaks * np.exp(prior.log_density(x))
         densities += [
             Line(x, after, colour, label, hover=f"{label}, posterior{says}"),
@@ -100,15 +84,17 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     top = style.end_of_densities(max(peaks), min(high - low for low, high in intervals))
     across = Axis(f"epsilon: median and {percent(level)} interval", ends)
     texts = [pair_text(*interval) for interval in intervals]
-    said = {factor: text for (factor, *_), text in zip(versions, texts, strict=True)}
+    said = dict(zip(factors, texts, strict=True))
     reported = said.pop(1.0)
     moved = " and ".join(f"{text} with the scale x {factor:g}" for factor, text in said.items())
+    no_leak = style.no_leak_text(posterior)
+    hidden = f" Not drawn: probability {no_leak} of no leak, where epsilon is 0." if no_leak else ""
     return Chart(
         name="prior",
         title="Sensitivity to the prior",
         caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {reported}; "
         f"it would be {moved}. The more the interval moves with the prior, the less the data "
-        "determine it.",
+        f"determine it.{hidden}",
         plots=[
             Plot(Axis("epsilon", ends), Axis("density", (0, top)), densities),
             Plot(across, Axis("", (-0.6, len(names) - 0.4), names=names), rows, legend=False),
@@ -123,7 +109,7 @@ def predictive_chart(counts: AttackCounts | None, check: PredictiveCheck) -> Cha
     """Sorted rates of the attacks, with those that the posterior predicts."""
     odd = [item.name for item in check.statistics if item.surprising]
     caption = (
-        "Dots: the bases, sorted by each rate. Band: "
+        "Dots: the bases, sorted by each rate. Bars: "
         f"{percent(check.level)} of attacks simulated from the posterior. Advantage is 1 minus "
         "both error "
         "rates. Attacks worse than guessing are reflected. "
@@ -150,26 +136,40 @@ def predictive_chart(counts: AttackCounts | None, check: PredictiveCheck) -> Cha
 
 def _sorted_plot(counts: AttackCounts | None, quantity: SortedQuantity, level: float) -> Plot:
     kept = style.picked(len(quantity.observed), MOST_POINTS)
-    x, low, high = kept + 1, quantity.low[kept], quantity.high[kept]
-    # For print nothing is said of single bases, and their counts need not be known.
+    # In a notebook nothing is said of single bases, and their counts need not be known.
     rows, hover = ([], None) if counts is None else style.hover_of_bases(counts)
-    seen = Points(
-        x,
-        quantity.observed[kept],
-        "orange",
-        "observed",
-        size=style.dot_size(len(x)),
-        rows=[rows[base] for base in quantity.order[kept].tolist()] if rows else None,
-        hover=hover,
-    )
-    wide: ArrayLike = x
-    if len(x) == 1:  # a band over one base would have no width
-        wide, low, high = x + [-0.4, 0.4], np.repeat(low, 2), np.repeat(high, 2)
-    band = Band(wide, low, high, "blue", f"predicted, {percent(level)}")
-    middle = Line(x, quantity.middle[kept], "blue", width=1.2)
+    said = [rows[base] for base in quantity.order[kept].tolist()] if rows else None
+    seen, low, high = (each[kept] for each in (quantity.observed, quantity.low, quantity.high))
+    marks = predicted_marks(kept + 1, seen, low, high, level=level, rows=said, hover=hover)
     # Of few bases every one has its tick, and no tick lies between two.
-    across = Axis("bases, sorted", whole=len(x) <= FEW_BASES)
-    return Plot(across, Axis(quantity.name, (-0.03, 1.03)), [band, middle, seen])
+    across = Axis("bases, sorted", whole=len(kept) <= FEW_BASES)
+    return Plot(across, Axis(quantity.name, (-0.03, 1.03)), marks)
+
+
+def predicted_marks(
+    x: IntArray, seen: FloatArray, low: FloatArray, high: FloatArray, *,
+    level: float, rows: Sequence[Any] | None, hover: str | None, odd: BoolArray | None = None,
+) -> list[Mark]:  # fmt: skip
+    """Observed values as dots on bars of predicted ones; those that are ``odd`` are purple."""
+    bars = np.repeat(x, 3), np.stack([low, high, np.full(len(x), np.nan)], axis=1).ravel()
+    width = float(np.clip(90 / len(x), 1.5, 5))
+    marks: list[Mark] = [
+        Line(*bars, "blue", f"predicted, {percent(level)}", width=width, opacity=0.4)
+    ]
+    wrong = np.zeros(len(x), dtype=bool) if odd is None else odd
+    for which, colour, label in (
+        (~wrong, "orange", "observed"),
+        (wrong, "purple", "observed, does not fit"),
+    ):
+        if which.any():
+            said = (
+                None if rows is None else [rows[place] for place in np.flatnonzero(which).tolist()]
+            )
+            size = style.dot_size(len(x))
+            marks.append(
+                Points(x[which], seen[which], colour, label, size=size, rows=said, hover=hover)
+            )
+    return marks
 
 
 def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
@@ -201,12 +201,8 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
         ]
         names.append(assumption.label)
         ends.append(interval[1])
-    plot = Plot(
-        Axis(f"epsilon: median and {percent(level)} interval", (0, 1.05 * max(ends))),
-        Axis("", (len(names) - 0.4, -0.6), names=names),
-        marks,
-        legend=False,
-    )
+    title = f"epsilon: median and {percent(level)} interval"
+    plot = style.interval_plot(title, names, marks, ends=(0, 1.05 * max(ends)))
     return Chart(
         name="models",
         title="Would other models fit better?",
@@ -254,13 +250,13 @@ def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
         hover=f"{hover}\nwithout it: median {{x:.4g}}, interval {{3}}",
     )
     names = [style.shortened(influence.names[base], LONGEST_TICK) for base in shown.tolist()]
-    plot = Plot(
-        Axis(f"epsilon without the base, {percent(influence.level)} interval"),
-        Axis("", (len(shown) - 0.4, -0.6), names=names),
-        [Span(start, end), ReferenceLine(x=middle, colour="blue", dash="solid"), dots],
-        legend=False,
-        page_height=140 + 20 * max(len(shown), 4),
-    )
+    across = f"epsilon without the base, {percent(influence.level)} interval"
+    found: list[Mark] = [
+        Span(start, end),
+        ReferenceLine(x=middle, colour="blue", dash="solid"),
+        dots,
+    ]
+    plot = style.interval_plot(across, names, found)
     return Chart(
         name="influence",
         title="Influence of single bases",

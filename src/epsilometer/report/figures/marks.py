@@ -91,21 +91,6 @@ class HeatMap:
     hover: str
 
 
-@dataclass(frozen=True, eq=False)
-class Regions:
-    """Highest-density regions of a density ``z[x, y]`` on an even grid.
-
-    ``held`` is, for each cell, the probability of the smallest region that contains it.
-    """
-
-    x: ArrayLike
-    y: ArrayLike
-    z: ArrayLike
-    held: ArrayLike
-    levels: Sequence[float]
-    hover: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReferenceLine:
     """A straight line across the plot at one value of x or of y, with an optional label at its end."""
@@ -135,7 +120,7 @@ class Note:
     x: float | None = None
 
 
-Mark = Line | Band | Points | HeatMap | Regions | ReferenceLine | Span | Note
+Mark = Line | Band | Points | HeatMap | ReferenceLine | Span | Note
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from epsilometer._arrays import FloatArray
 from epsilometer._text import pair_text, percent, probability_text
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.exact.posterior import GridPosterior
-from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.judgement.verdict import Thresholds
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
@@ -23,7 +22,6 @@ from epsilometer.report.figures.marks import (
     Plot,
     Points,
     ReferenceLine,
-    Regions,
 )
 from epsilometer.report.text.rows import LABELS
 
@@ -36,17 +34,8 @@ FARTHEST_CLAIM = 4.0
 DENSITY_POINTS = 500
 """Points of a density, besides those at its breaks."""
 
-DRAWS = 250_000
-"""Draws for the joint density: hundreds per bin where the density is high."""
-
-BINS = 200
-"""Bins along each axis; finer than the smoothing kernel."""
-
-PAGE_STEP = 2
-"""The page has every second bin, and interpolates between them."""
-
-LEVELS = (0.5, 0.8, 0.95, 0.99)
-"""Probabilities of the highest-density regions."""
+DRAWS = 800
+"""Joint draws of epsilon and the strength."""
 
 
 def exceedance_chart(
@@ -93,6 +82,9 @@ def exceedance_chart(
             said = "claim {x:.4g}: exceeded with probability {y:.4f}"
             marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
             marks.append(Points([claim], [above], "orange", f"claim {claim:.4g}", hover=said))
+    no_leak = style.no_leak_text(posterior)
+    if no_leak:
+        caption += f" The curve starts below 1: with probability {no_leak} nothing leaks."
     plot = Plot(
         Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
     )
@@ -169,72 +161,22 @@ def _marginal(posterior: CountPosterior, parameter: str, level: float) -> tuple[
     return Plot(Axis(label, (x[0], x[-1])), up, marks, title=heading), peak
 
 
-def joint_density(posterior: CountPosterior) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Density of (epsilon, strength) on a grid: edges in epsilon, edges in strength, values.
-
-    A histogram of draws, smoothed just enough to draw contours.
-    """
-    from scipy.ndimage import gaussian_filter
-
-    if isinstance(posterior, SamplePosterior):
-        pair = [np.ravel(posterior.samples[name]) for name in ("epsilon", "strength")]
-    else:
-        drawn = posterior.draws(DRAWS, rng=np.random.default_rng(style.FIGURE_SEED))
-        pair = [drawn["epsilon"], drawn["strength"]]
-    edges = []
-    # A long tail of epsilon would leave little room for the rest.
-    for values, most, shown in zip(pair, (np.inf, 1.0), (0.996, 0.9999), strict=True):
-        low, high = np.quantile(values, [0.0005, shown])
-        room = max(0.06 * (high - low), 1e-9 * abs(high), 1e-12)
-        edges.append(np.linspace(max(low - room, 0.0), min(high + room, most), BINS + 1))
-    counts = np.histogram2d(pair[0], pair[1], bins=edges)[0]
-    # Fewer draws need a wider kernel: Scott's rule, in bins.
-    width = [
-        float(np.clip(_spread(values) / (edge[1] - edge[0]) * len(values) ** (-1 / 6), 1.2, 12))
-        for values, edge in zip(pair, edges, strict=True)
-    ]
-    smooth = gaussian_filter(counts, width, mode="reflect")
-    area = np.diff(edges[0])[0] * np.diff(edges[1])[0]
-    return edges[0], edges[1], smooth / (smooth.sum() * area)
-
-
-def _spread(values: FloatArray) -> float:
-    """A robust standard deviation, from the quartiles."""
-    low, high = np.quantile(values, [0.25, 0.75])
-    return float(high - low) / 1.35
-
-
 def joint_chart(posterior: CountPosterior) -> Chart:
-    """Highest-density regions of epsilon and the strength together; both must be estimated."""
-    *edges, density = joint_density(posterior)
-    x, y = (0.5 * (axis_edges[1:] + axis_edges[:-1]) for axis_edges in edges)
-    hover = "epsilon {x:.3f}, strength {y:.3f}\nreached by the smallest region holding {z:.0%}"
-    held = _held(density)
-    regions = Regions(x, y, density, held, LEVELS, hover)
-    some = slice(None, None, PAGE_STEP)
-    coarse = Regions(x[some], y[some], density[some, some], held[some, some], LEVELS, hover)
-    where = [posterior.median("epsilon")], [posterior.median("strength")]
-    hover = "medians: epsilon {x:.3f}, strength {y:.3f}"
-    medians = Points(*where, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=hover)
-    across, up = Axis("epsilon", (x[0], x[-1])), Axis("attack strength", (y[0], y[-1]))
+    """Joint draws of epsilon and the strength; both must be estimated."""
+    drawn = posterior.draws(DRAWS, rng=np.random.default_rng(style.FIGURE_SEED))
+    end = 1.02 * float(posterior.quantile("epsilon", 0.996))  # a long tail leaves little room
+    medians = [posterior.median("epsilon")], [posterior.median("strength")]
+    said = "epsilon {x:.3f}, strength {y:.3f}"
+    marks: list[Mark] = [
+        Points(drawn["epsilon"], drawn["strength"], "blue", "draws", size=3, opacity=0.35),
+        Points(*medians, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=said),
+    ]
     return Chart(
         name="joint",
         title="Joint posterior of epsilon and the attack strength",
-        caption="If the attacks were strong, these error rates imply a small epsilon; if they "
-        "were weak, epsilon "
-        "may be large. Strength 1 would mean that every attack was the best possible on the worst base; "
-        "the strength is estimated, not assumed.",
-        plots=[Plot(across, up, [regions, medians])],
-        page_plots=lambda: [Plot(across, up, [coarse, medians])],
+        caption="If the attacks were strong, these error rates imply a small epsilon; if they were "
+        "weak, epsilon may be large. Strength 1 would mean that every attack was the best possible on "
+        "the worst base; the strength is estimated, not assumed.",
+        plots=[Plot(Axis("epsilon", (0, end)), Axis("attack strength", (-0.02, 1.02)), marks)],
         size=(6.4, 4.8),
-        legend_title="smallest region holding",
     )
-
-
-def _held(density: FloatArray) -> FloatArray:
-    """For each cell, the probability of the smallest region that reaches it."""
-    flat = density.ravel()
-    order = np.argsort(flat)[::-1]
-    content = np.empty(len(flat))
-    content[order] = np.cumsum(flat[order]) / flat.sum()
-    return content.reshape(density.shape)

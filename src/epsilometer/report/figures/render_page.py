@@ -23,7 +23,6 @@ KINDS = {
     marks.Band: "band",
     marks.Points: "points",
     marks.HeatMap: "heat",
-    marks.Regions: "regions",
     marks.ReferenceLine: "reference",
     marks.Span: "span",
     marks.Note: "note",
@@ -60,8 +59,6 @@ def _described(item: marks.Mark | marks.Axis) -> dict[str, Any]:
         default = not isinstance(value, np.ndarray) and value == field.default
         if value is None or (default and field.name not in REQUIRED):
             continue
-        if isinstance(item, marks.Regions) and field.name == "z":
-            continue  # its shades follow from ``held``
         entries[field.name] = _value(field.name, value)
     return entries
 
@@ -130,7 +127,6 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "rows": _rows,
     "hollow": _flags,
     "z": _shades,
-    "held": lambda held: _shades(np.asarray(held).T),  # rows of y, as an image has them
     "x_ends": lambda ends: [numbers(end) for end in ends],
     "y_ends": lambda ends: [numbers(end) for end in ends],
 }

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 SHADES = ("#FFFFFF", "#C6DBEF", "#6BAED6")
 """Of a heat map, from 0 to 1."""
 
-REGION_SHADES = ("#08519C", "#4292C6", "#9ECAE1", "#DEEBF7")
-"""Of regions, the smallest first."""
-
 DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 SYMBOLS = {"circle": "o", "square": "s", "star": "*", "cross": "P", "end": "|", "arrow": ">"}
 MOST_ENTRIES = 6
@@ -149,8 +146,6 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
 
         shades = LinearSegmentedColormap.from_list("heat", SHADES)
         axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True)
-    elif isinstance(mark, marks.Regions):
-        _draw_regions(axes, mark)
     elif isinstance(mark, marks.ReferenceLine):
         across: Any = axes.axhline if mark.x is None else axes.axvline
         look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
@@ -201,18 +196,6 @@ def _draw_points(axes: Axes, mark: marks.Points) -> None:
             zorder=5,
             label=mark.label,
         )
-
-
-def _draw_regions(axes: Axes, mark: marks.Regions) -> None:
-    density, held = np.asarray(mark.z), np.asarray(mark.held)
-    cuts = [density[held >= level].max() for level in mark.levels]
-    levels = np.unique([*cuts, density.max() * 1.0001])  # the peak itself is inside
-    shades = list(REGION_SHADES[: len(levels) - 1])[::-1]
-    where = (mark.x, mark.y, density.T)
-    axes.contourf(*where, levels=levels, colors=shades)
-    axes.contour(*where, levels=levels[:-1], colors="white", linewidths=0.5)
-    for probability, shade in zip(mark.levels, reversed(shades), strict=False):
-        axes.fill_between([], [], [], color=shade, label=f"{100 * probability:g} %")
 
 
 def _draw_note(axes: Axes, mark: marks.Note) -> None:

@@ -6,13 +6,14 @@ The colours are from Okabe and Ito's set, which colour-blind readers can tell ap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import IntArray
-from epsilometer._text import digits_of, percent
+from epsilometer._text import digits_of, percent, probability_text
+from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
@@ -43,6 +44,9 @@ PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()} | {
 SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
 """Colours for several items of one kind, such as chains."""
 
+WORTH_A_SENTENCE = 1e-3
+"""Smallest probability of no leak that captions mention."""
+
 LONGEST_NAME = 40
 """Maximum number of characters in a label."""
 
@@ -68,6 +72,19 @@ def tidy(axes: Axes) -> None:
 def end_of_densities(peak: float, width: float) -> float:
     """Upper end of a density axis; a narrow spike is cut off so that the rest stays visible."""
     return min(1.06 * peak, TALLEST / width) if width > 0 else 1.06 * peak
+
+
+def no_leak_text(posterior: Any) -> str:
+    """The probability of no leak at all, where epsilon is 0; empty if not worth a sentence."""
+    nothing = posterior.solution.no_leak if isinstance(posterior, CurvePosterior) else 0.0
+    return probability_text(nothing) if nothing >= WORTH_A_SENTENCE else ""
+
+
+def interval_plot(title: str, names: Sequence[str], marks: Sequence[Mark], **look: Any) -> Plot:
+    """A plot of named rows, the first on top; ``look`` may hold the ``ends`` of its axis."""
+    across = Axis(title, look.get("ends"))
+    rows = Axis("", (len(names) - 0.4, -0.6), names=names)
+    return Plot(across, rows, marks, legend=False, page_height=140 + 20 * max(len(names), 4))
 
 
 # --- names and attacks ------------------------------------------------------------------------

@@ -39,9 +39,6 @@ FOLDER = Path(__file__).parent
 SCRIPTS = ("plot.js", "page.js", "what_if.js")
 """The scripts of the page, in the order in which they run."""
 
-PLOT_COLOURS = ("ink", "soft", "line", "paper")
-"""Colours that plots use besides those of marks, as CSS variables."""
-
 MOST_OPEN_ROWS = 60
 """Largest number of bases whose table is open at first, and printed."""
 
@@ -56,7 +53,6 @@ class Download(NamedTuple):
 
 
 def fill(
-    template: str,
     result: Result,
     *,
     charts: Sequence[Chart],
@@ -64,7 +60,7 @@ def fill(
     counted_bases: str,
     **sections: Any,
 ) -> str:
-    """A whole page from its template, which extends the frame; the first figure leads it."""
+    """The whole page; the first figure leads it."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -78,12 +74,11 @@ def fill(
         lstrip_blocks=True,
     )
     files = [*_shared_downloads(result), *downloads]
-    return environment.get_template(template).render(
+    return environment.get_template("frame.html.jinja").render(
         policy=_policy(*scripts),
         scripts=[Markup(text) for text in scripts],
         style=Markup(_text("page.css")),
         colours=PAGE_COLOURS,
-        plot_colours=" ".join([*PAGE_COLOURS, *PLOT_COLOURS]),
         lead=[_chart(chart) | {"image": _image(chart)} for chart in charts[:1]],
         charts=[_chart(chart) for chart in charts[1:]],
         downloads=[(file.name, file.what, _address(file)) for file in files],

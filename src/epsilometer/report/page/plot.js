@@ -13,7 +13,6 @@ globalThis.EpsilometerPlot = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
   const HEAT = [30, 136, 200];  // serves on a light and on a dark background
-  const REGION_OPACITY = [0.95, 0.65, 0.35, 0.15];
   const DASHES = { dash: "6 4", dot: "1.5 3" };
   const REACH = { mouse: 22, pen: 22, touch: 34 };  // pixels from a value that still show it
   const states = new WeakMap();
@@ -67,24 +66,17 @@ globalThis.EpsilometerPlot = (() => {
     if (typeof value !== "number") return String(value ?? "");
     const [, comma, digits, kind] = /^(,?)(?:\.(\d+))?([fg%]?)$/.exec(spec) || [];
     if (kind === "%") return `${(100 * value).toFixed(digits ?? 0)}%`;
-    let text = String(value);
-    if (kind === "f") text = value.toFixed(digits ?? 6);
+    let text = kind === "f" ? value.toFixed(digits ?? 6) : String(value);
     if (kind === "g") {
-      text = value.toPrecision(Math.max(1, digits ?? 6));
-      const [mantissa, power] = text.split("e");
-      const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
-      const small = Math.abs(value) < 1e-4 && value !== 0;
-      text = power === undefined && !small ? short : scientific(value, digits ?? 6);
+      const size = Math.max(1, digits ?? 6), [, power] = value.toExponential(size - 1).split("e");
+      const plain = value === 0 || (power >= -4 && power < size);
+      const [mantissa] = (plain ? value.toFixed(Math.max(0, size - 1 - power)) : value.toExponential(size - 1)).split("e");
+      text = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
+      if (!plain) text += `e${power[0]}${power.slice(1).padStart(2, "0")}`;
     }
     if (!comma) return text;
     const [whole, part] = text.split(".");
     return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part === undefined ? "" : `.${part}`);
-  };
-
-  const scientific = (value, digits) => {
-    const [mantissa, power] = value.toExponential(Math.max(0, digits - 1)).split("e");
-    const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
-    return `${short}e${power[0]}${power.slice(1).padStart(2, "0")}`;
   };
 
   // What a value says; whatever is filled in is not read as a template again.
@@ -210,10 +202,6 @@ globalThis.EpsilometerPlot = (() => {
     circle: (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
     square: (r) => `M${-r} ${-r}h${2 * r}v${2 * r}h${-2 * r}z`,
     cross: (r) => { const s = r / 3; return `M${-r} ${-s}h${r - s}v${s - r}h${2 * s}v${r - s}h${r - s}v${2 * s}h${s - r}v${r - s}h${-2 * s}v${s - r}h${s - r}z`; },
-    star: (r) => `M${Array.from({ length: 10 }, (_, i) => {
-      const length = i % 2 ? 0.45 * r : r, angle = (i / 5 - 0.5) * Math.PI;
-      return `${(length * Math.cos(angle)).toFixed(2)} ${(length * Math.sin(angle)).toFixed(2)}`;
-    }).join("L")}z`,
     end: (r) => `M-0.8 ${-1.3 * r}h1.6v${2.6 * r}h-1.6z`,
     arrow: (r) => `M${-0.6 * r} ${-r}L${r} 0L${-0.6 * r} ${r}z`,
   };
@@ -279,48 +267,28 @@ globalThis.EpsilometerPlot = (() => {
     });
   };
 
-  // The value of a grid between its points, and where on the screen the grid lies.
-  const gridOf = (mark, frame) => {
-    const grid = mark.kind === "heat" ? mark.z : mark.held;
+  // The place of a pixel among the cells of a heat map; a cell reaches half a step beyond its middle.
+  const cellAt = (mark, frame, px, py) => {
+    const along = (values, scale, pixel) => {
+      const [first, last] = [values[0], values.at(-1)].map(scale.at);
+      return Math.round(((pixel - first) / (last - first)) * (values.length - 1));
+    };
+    return mark.z[along(mark.y, frame.y, py)]?.[along(mark.x, frame.x, px)] ?? null;
+  };
+
+  // One pixel for each cell; the browser smooths between them.
+  const drawHeat = (mark, frame, group) => {
+    const columns = mark.x.length, rows = mark.y.length, canvas = document.createElement("canvas");
+    Object.assign(canvas, { width: columns, height: rows });
+    const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
+    mark.z.forEach((row, j) => row.forEach((value, i) => {
+      image.data.set([...HEAT, 127 * (value ?? 0)], 4 * ((rows - 1 - j) * columns + i));
+    }));
+    context.putImageData(image, 0, 0);
     const [left, right] = [mark.x[0], mark.x.at(-1)].map(frame.x.at);
     const [bottom, top] = [mark.y[0], mark.y.at(-1)].map(frame.y.at);
-    const columns = mark.x.length - 1, rows = mark.y.length - 1;
-    // A cell reaches half a step beyond its middle; there is nothing farther out.
-    const index = (share, most) => (share * most < -0.5 || share * most > most + 0.5 ? NaN
-      : Math.max(0, Math.min(most, share * most)));
-    const read = (px, py) => {
-      const i = index((px - left) / (right - left), columns), j = index((py - bottom) / (top - bottom), rows);
-      if (Number.isNaN(i + j)) return null;
-      const i0 = Math.min(Math.floor(i), columns - 1), j0 = Math.min(Math.floor(j), rows - 1);
-      const a = grid[j0][i0], b = grid[j0][i0 + 1], c = grid[j0 + 1][i0], d = grid[j0 + 1][i0 + 1];
-      if (a === null || b === null || c === null || d === null) return grid[Math.round(j)][Math.round(i)];
-      const u = i - i0, v = j - j0;
-      return (1 - v) * ((1 - u) * a + u * b) + v * ((1 - u) * c + u * d);
-    };
-    return { read };
-  };
-
-  const opacityOf = (mark, value) => {
-    if (mark.kind === "heat") return 0.5 * value;
-    const place = mark.levels.findIndex((level) => value <= level);
-    return place < 0 ? 0 : REGION_OPACITY[place];
-  };
-
-  const drawShades = (mark, frame, group) => {
-    const { read } = gridOf(mark, frame), { left, right, top, bottom } = frame;
-    const canvas = document.createElement("canvas"), dense = 1.5;
-    canvas.width = Math.max(1, Math.round(dense * (right - left)));
-    canvas.height = Math.max(1, Math.round(dense * (bottom - top)));
-    const context = canvas.getContext("2d"), image = context.createImageData(canvas.width, canvas.height);
-    for (let row = 0, at = 0; row < canvas.height; row++) {
-      for (let column = 0; column < canvas.width; column++, at += 4) {
-        const value = read(left + (column + 0.5) / dense, top + (row + 0.5) / dense);
-        image.data[at] = HEAT[0]; image.data[at + 1] = HEAT[1]; image.data[at + 2] = HEAT[2];
-        image.data[at + 3] = value === null ? 0 : 255 * opacityOf(mark, value);
-      }
-    }
-    context.putImageData(image, 0, 0);
-    make("image", { x: left, y: top, width: right - left, height: bottom - top,
+    const [wide, high] = [(right - left) / (columns - 1) / 2, (bottom - top) / (rows - 1) / 2];
+    make("image", { x: left - wide, y: top - high, width: right - left + 2 * wide, height: bottom - top + 2 * high,
       preserveAspectRatio: "none", href: canvas.toDataURL() }, group);
   };
 
@@ -357,8 +325,8 @@ globalThis.EpsilometerPlot = (() => {
       fill: colour("blue"), "fill-opacity": 0.15 }, group);
   };
 
-  const DRAW = { line: drawLine, band: drawBand, points: drawPoints, heat: drawShades,
-    regions: drawShades, reference: drawReference, note: drawNote, span: drawSpan };
+  const DRAW = { line: drawLine, band: drawBand, points: drawPoints, heat: drawHeat,
+    reference: drawReference, note: drawNote, span: drawSpan };
   const UNCLIPPED = new Set(["points", "note", "reference"]);
 
   // --- legend ---------------------------------------------------------------------------------
@@ -367,12 +335,8 @@ globalThis.EpsilometerPlot = (() => {
     const found = new Map();
     if (spec.legend === false) return [];
     for (const mark of spec.marks) {
-      if (mark.kind === "regions") {
-        mark.levels.forEach((level, i) => found.set(`smallest region holding ${format(100 * level, "g")} %`,
-          { kind: "band", colour: "sky", opacity: REGION_OPACITY[i] }));
-      } else if (mark.label && mark.listed !== false && ["line", "band", "points"].includes(mark.kind)) {
-        if (!found.has(mark.label)) found.set(mark.label, mark);
-      }
+      const entry = mark.label && mark.listed !== false && ["line", "band", "points"].includes(mark.kind);
+      if (entry && !found.has(mark.label)) found.set(mark.label, mark);
     }
     return [...found];
   };
@@ -521,9 +485,9 @@ globalThis.EpsilometerPlot = (() => {
   const shadeAt = (state, px, py) => {
     const { spec, frame } = state;
     if (px < frame.left || px > frame.right || py < frame.top || py > frame.bottom) return null;
-    const mark = spec.marks.find((each) => each.kind === "heat" || each.kind === "regions");
+    const mark = spec.marks.find((each) => each.kind === "heat");
     if (!mark) return null;
-    const z = gridOf(mark, frame).read(px, py);
+    const z = cellAt(mark, frame, px, py);
     return z === null ? null : say(mark.hover, { x: frame.x.value(px), y: frame.y.value(py), z });
   };
 
