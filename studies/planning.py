@@ -16,6 +16,7 @@ import numpy as np
 
 import epsilometer as em
 from epsilometer.model.region import sample_rings
+from epsilometer.planning.designs import ManyModels
 from epsilometer.planning.goals import IntervalWidth
 from epsilometer.planning.plan import plan_audit
 from epsilometer.planning.scenarios import PilotScenario
@@ -80,14 +81,15 @@ class PlannedCell(Cell):
             MODEL,
             PilotScenario(posterior=posterior, extend=True),
             IntervalWidth(at_most=self.width),
-            most_bases=self.most_bases,
+            design=ManyModels(most_bases=self.most_bases),
+            thorough=True,
             simulations=self.simulations,
             seed=int(rng.integers(2**31)),
-            alternatives=False,
         ).recommended
         if planned is None:
             return {"pilot_width": high - low, "outcome": "not reachable"} | found
-        new = draw(planned.bases - self.pilot_bases, self.challenges, rng)
+        bases = planned.sizes["bases"]
+        new = draw(bases - self.pilot_bases, self.challenges, rng)
         both = counts_of(
             np.concatenate([pilot.false_positives, new.false_positives]),
             np.concatenate([pilot.false_negatives, new.false_negatives]),
@@ -97,8 +99,8 @@ class PlannedCell(Cell):
         return {
             "pilot_width": high - low,
             "outcome": "carried out",
-            "bases": planned.bases,
-            "planned": planned.median_width,
+            "bases": bases,
+            "planned": planned.width,
             "planned_low": planned.low_width,
             "planned_high": planned.high_width,
             "width": ends[1] - ends[0],

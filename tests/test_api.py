@@ -22,7 +22,6 @@ from epsilometer.inputs.held import source_of
 from epsilometer.judgement.judging import result_of
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import REVERSED
-from epsilometer.planning.one_run import OneRunPlan
 from epsilometer.training.network import network
 from tests.cli.small_audit import AUDIT
 
@@ -485,8 +484,9 @@ def test_words_of_the_shell() -> None:
     assert said == "--target-alpha is for losses; --statistic loss reads any, `a b`"
 
 
-def test_a_plan_goes_by_its_model() -> None:
+def test_a_plan_is_one_call() -> None:
     goal = em.goals.IntervalWidth(at_most=50.0)
     truth = em.goals.AssumedCurve(epsilon=1.0, family=em.families.Gaussian())
     plan = em.plan(QUICK, truth, goal, simulations=4, design=em.goals.OneRunCanaries(most=100))
-    assert isinstance(plan, OneRunPlan)
+    assert isinstance(plan, em.goals.AuditPlan)
+    assert plan.nothing_needed

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from epsilometer.judgement.verdict import Verdict
     from epsilometer.measurement.designs import Design
     from epsilometer.model.count_model import CountModel
-    from epsilometer.planning.one_run import OneRunPlan
+    from epsilometer.planning.goals import Goal
     from epsilometer.planning.plan import AuditPlan
+    from epsilometer.planning.scenarios import Scenario
     from epsilometer.posteriors.posterior import Posterior
 
 
@@ -498,35 +499,26 @@ def compare(
     return comparison
 
 
-@overload
-def plan(model: CountModel, scenario: Any, *goals: Any, **settings: Any) -> AuditPlan: ...
-
-
-@overload
-def plan(model: CurveModel, scenario: Any, *goals: Any, **settings: Any) -> OneRunPlan: ...
-
-
 def plan(
-    model: CountModel | CurveModel, scenario: Any, *goals: Any, **settings: Any
-) -> AuditPlan | OneRunPlan:
+    model: CountModel | CurveModel, scenario: Scenario, *goals: Goal, **settings: Any
+) -> AuditPlan:
     """Plan the size of an audit that reaches its goals, by simulation.
 
     Parameters
     ----------
     model
-        The assumptions of the planned audit: a :class:`CountModel` for many models, a
-        :class:`CurveModel` for canaries of one training run.
+        The assumptions of the planned audit: a :class:`CurveModel`, or a :class:`CountModel` if only
+        counts will be known.
     scenario
-        The assumed truth: ``AssumedScenario`` or ``PilotScenario`` for many models, ``AssumedCurve`` for
-        canaries; all are in ``em.goals``.
+        The assumed truth: ``AssumedCurve`` for a curve model, ``AssumedScenario`` for a count model, or
+        ``PilotScenario``; all are in ``em.goals``.
     goals
-        ``em.goals.IntervalWidth(...)``, ``em.goals.DecidedClaim(...)`` or both.
+        ``em.goals.IntervalWidth(...)``, ``em.goals.DecidedClaim(...)``,
+        ``em.goals.ProvenEpsilon(...)``, or several of them.
     settings
-        Those of :func:`epsilometer.planning.plan.plan_audit` or
-        :func:`epsilometer.planning.one_run.plan_one_run`.
+        Those of :func:`epsilometer.planning.plan.plan_audit`, such as ``design``:
+        ``em.goals.ManyModels(...)``, ``em.goals.OneRunCanaries(...)`` or ``em.goals.PoolModels(...)``.
     """
-    from epsilometer.planning.one_run import plan_one_run
     from epsilometer.planning.plan import plan_audit
 
-    run: Any = plan_one_run if isinstance(model, CurveModel) else plan_audit
-    return run(model, scenario, *goals, **settings)  # type: ignore[no-any-return]
+    return plan_audit(model, scenario, *goals, **settings)

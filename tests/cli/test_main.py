@@ -77,7 +77,7 @@ def test_h_is_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[
         ("epsilometer es", ["estimate"]),
         ("epsilometer estimate --engine ", ["exact", "mcmc"]),
         ("epsilometer estimate --fail-on p", ["proven"]),
-        ("epsilometer plan --design ", ["models", "one-run"]),
+        ("epsilometer plan --design ", ["many", "one-run", "pool"]),
         ("epsilometer audit --executor d", ["dask"]),
         ("epsilometer losses ", ["export", "import"]),
     ],

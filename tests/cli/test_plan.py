@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -16,14 +15,12 @@ import pytest
 
 import epsilometer as em
 from epsilometer.auditing.stopping import interim_sizes
-from epsilometer.cli import results
 from epsilometer.cli.main import run
 from epsilometer.model.region import sample_rings
 from tests.cli.test_estimate import PROGRAM
 
-QUICK = ["--simulations", "20", "--workers", "1", "--seed", "2"]
-SMALL = ["plan", *QUICK, "--most-bases", "7", "--most-challenges", "50"]
-ASSUMED = ["--epsilon", "2", "--strength", "0.5", "--delta", "1e-3", "--likelihood", "binomial"]
+CURVE = ["plan", "--workers", "1", "--epsilon", "8", "--delta", "1e-5"]
+PROVE = [*CURVE, "--most-bases", "5", "--most-challenges", "200"]
 
 CONFIG = """
 [population]
@@ -58,22 +55,58 @@ def config(tmp_path: Path) -> Path:
 def test_a_plan_is_told_drawn_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wish = ["--width", "4.5", "--models-per-second", "2", "--output", str(tmp_path / "plan")]
-    assert run([*SMALL, *ASSUMED, *wish]) == 0
-    text = capsys.readouterr().out
-    body = text.split("\nWritten to")[0]
+    wish = ["--prove", "1", "--models-per-second", "2", "--output", str(tmp_path / "plan")]
+    assert run([*PROVE, *wish]) == 0
+    out, err = capsys.readouterr()
+    assert "so far: " in err
+    body = out.split("\nWritten to")[0]
     assert max(map(len, body.splitlines())) <= 80
     assert body.startswith("Take ")
-    assert "floor" in body
     written = json.loads((tmp_path / "plan" / "plan.json").read_text())
     chosen = written["recommended"]
     assert chosen["probability"] >= 0.8
-    assert chosen["median_width"] <= 4.5
-    assert chosen["models"] == 2 * chosen["bases"] * chosen["challenges"]
-    assert f"{chosen['bases']} challenge bases" in body
+    assert chosen["proven"] >= 1
+    sizes = chosen["sizes"]
+    assert chosen["models"] == 2 * sizes["bases"] * sizes["challenges"]
+    assert f"{sizes['bases']} challenge bases" in body
     assert chosen["hours"] == pytest.approx(chosen["models"] / 7200)
     assert len((tmp_path / "plan" / "plan.csv").read_text().splitlines()) > 1
     assert (tmp_path / "plan" / "plan.png").read_bytes().startswith(b"\x89PNG")
+    # The same object as JSON; and a folder in use is not overwritten.
+    assert run([*PROVE, *wish[:4], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == written
+    assert run([*PROVE, *wish]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("design", "sizes"),
+    [
+        (["--design", "one-run", "--most-canaries", "2000", "--runs", "2"], {"runs", "canaries"}),
+        (["--design", "pool", "--most-models", "300", "--most-points", "20"], {"points", "models"}),
+        (
+            ["--model", "count", "--most-bases", "5", "--most-challenges", "100"],
+            {"bases", "challenges"},
+        ),
+    ],
+)
+def test_every_design_is_planned(
+    design: list[str], sizes: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*CURVE, *design, "--prove", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["recommended"]["sizes"]) == sizes
+    assert found["quick"]
+
+
+def test_what_the_audit_assumes_reaches_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["--family", "gaussian", "--mixing", "none", "--known-strength", "--strength", "0.5"]
+    assert run([*CURVE, *told, "--width", "90", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["nothing_needed"]
+    assert (found["model"]["families"], found["model"]["mixing"]) == (["gaussian"], "none")
+    assert found["model"]["strength"] == repr(em.families.FixedStrength(value=0.5))
+    assert found["scenario"]["assumed"]["strength"] == 0.5
 
 
 def test_a_pilot_brings_its_own_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,27 +116,37 @@ def test_a_pilot_brings_its_own_model(tmp_path: Path, capsys: pytest.CaptureFixt
         alpha, beta, trials_h0=50, trials_h1=50, rng=rng
     )
     em.estimate(counts, em.CountModel(delta=1e-3)).save(tmp_path / "posterior.nc")
-    pilot = ["plan", *QUICK, "--pilot", str(tmp_path), "--most-bases", "10", "--claim", "5"]
-    assert run([*pilot, "--extend", "--width", "5", "--json"]) == 0
+    pilot = ["plan", "--workers", "1", "--simulations", "8", "--pilot", str(tmp_path)]
+    assert run([*pilot, "--most-bases", "10", "--extend", "--width", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["model"] == {
-        "delta": 1e-3,
-        "likelihood": "IndependentBinomial",
-        "epsilon_prior": repr(em.priors.HalfNormal()),
-        "strength_prior": repr(em.priors.Beta()),
-    }
+    assert found["model"]["likelihood"] == "IndependentBinomial"
     assert found["scenario"]["pilot"]["extended"]
-    assert {design["challenges"] for design in found["designs"]} == {50}
-    assert min(design["bases"] for design in found["designs"]) > 5
-    assert run([*pilot, "--delta", "0.1"]) == 2
+    assert {design["sizes"]["challenges"] for design in found["designs"]} == {50}
+    assert min(design["sizes"]["bases"] for design in found["designs"]) > 5
+    assert run([*pilot, "--delta", "0.1", "--width", "4"]) == 2
     assert "--delta is that of the pilot" in capsys.readouterr().err
+
+
+def test_a_pilot_may_be_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(2)
+    scores = em.Scores(
+        without=[*rng.normal(size=(3, 40))], with_point=[*rng.normal(3, size=(3, 40))]
+    )
+    scores.write(tmp_path / "scores.csv")
+    pilot = ["plan", "--workers", "1", "--pilot", str(tmp_path / "scores.csv"), "--prove", "0.5"]
+    assert run([*pilot, "--delta", "1e-3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["model"]["kind"] == "curve"
+    assert found["recommended"]["sizes"]["bases"] >= 5
+    assert run(pilot) == 2
+    assert "delta" in capsys.readouterr().err
 
 
 def test_nothing_to_do_is_said_and_leaves_no_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    assert run([*SMALL, *ASSUMED, "--width", "9", "--output", str(tmp_path), "--force"]) == 0
+    assert run([*CURVE, "--width", "9", "--output", str(tmp_path), "--force"]) == 0
     assert capsys.readouterr().out.startswith("Nothing needs to be measured")
     assert not (tmp_path / "plan.png").exists()
 
@@ -111,83 +154,38 @@ def test_nothing_to_do_is_said_and_leaves_no_figure(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (ASSUMED, "expected --width W, --claim C or both"),
-        (["--width", "1", "--epsilon", "2"], "expected --epsilon E, --strength S and --delta D"),
-        ([*ASSUMED, "--width", "0"], "expected at_most > 0"),
-        ([*ASSUMED, "--width", "1", "--extend"], "--extend is for --pilot"),
-        ([*ASSUMED, "--width", "1", "--probability", "2"], "expected 0 < probability < 1"),
-        ([*ASSUMED[:6], "--likelihood", "x", "--width", "1"], "expected likelihood to be one of"),
-        ([*ASSUMED, "--width", "1", "--shadows", "0"], "expected shadows_h0 >= 1"),
-        (["--pilot", "nowhere.nc", "--width", "1"], "nowhere.nc"),
+        ([], "expected a goal"),
+        (["--width", "0"], "at_most > 0"),
+        (["--width", "1", "--extend"], "--extend is for --pilot"),
+        (["--width", "1", "--probability", "2"], "probability"),
+        (["--width", "1", "--likelihood", "x"], "likelihood"),
+        (["--width", "1", "--shadows", "0"], "shadows"),
+        (["--width", "1", "--runs", "2"], "--runs is for another design"),
+        (["--width", "1", "--design", "x"], "design"),
+        (["--width", "1", "--design", "one-run", "--most-bases", "9"], "--most-bases is for"),
+        (["--width", "1", "--design", "pool", "--model", "count"], "CurveModel"),
+        (["--width", "1", "--curve", "x"], "curve"),
+        (["--width", "1", "--mixing", "x"], "mixing"),
+        (["--width", "1", "--model", "x"], "model"),
+        (["--width", "1", "--pilot", "nowhere.nc"], "--epsilon is that of the pilot"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([*SMALL, *arguments]) == 2
+    assert run([*CURVE, *arguments]) == 2
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
 
 
-# --- canaries of one run ----------------------------------------------------------------------
-
-CANARIES = ["plan", "--design", "one-run", "--epsilon", "8", "--delta", "1e-5"]
-
-
-def test_canaries_are_planned_told_and_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("missing", [["plan", "--width", "1"], ["plan", "--pilot", "x.nc"]])
+def test_missing_assumptions_are_named(
+    missing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    told = ["--family", "gaussian", "--mixing", "none", "--known-strength", "--simulations", "4"]
-    size = ["--runs", "2", "--dataset-size", "5000", "--most-canaries", "2000"]
-    wish = ["--claim", "2", "--output", str(tmp_path)]
-    assert run([*CANARIES, *told, *size, *wish]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert run([*CANARIES, *told, *size, *wish, "--force"]) == 0
-    out, err = capsys.readouterr()
-    assert "first answer: about" in err
-    body = out.split("\nWritten to")[0]
-    assert max(map(len, body.splitlines())) <= 80
-    assert body.startswith("Take ")
-    assert "Canaries of one run interfere" in body
-    assert "of 5,000 records" in " ".join(body.split())
-    written = json.loads((tmp_path / "plan.json").read_text())
-    assert written["model"]["families"] == ["gaussian"]
-    assert written["model"]["strength"] == 1.0
-    assert (written["runs"], written["most"]) == (2, 2000)
-    assert written["recommended"]["fail_share"] >= 0.8
-    assert len((tmp_path / "plan.csv").read_text().splitlines()) == len(written["designs"]) + 1
-    assert not (tmp_path / "plan.png").exists()
-    # The same object as JSON.
-    assert run([*CANARIES, *told, *size, "--claim", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == written
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([*CANARIES], "expected --width W, --claim C or both"),
-        ([*CANARIES, "--width", "1", "--pilot", "x"], "--pilot is for --design models"),
-        ([*CANARIES, "--width", "1", "--shadows", "3"], "--shadows is for --design models"),
-        ([*CANARIES, "--width", "1", "--likelihood", "binomial"], "--likelihood is for --design"),
-        ([*CANARIES, "--width", "1", "--most-bases", "9"], "--most-bases is for --design models"),
-        ([*CANARIES, "--width", "1", "--extend"], "--extend is for --design models"),
-        ([*CANARIES, "--width", "1", "--runs", "0"], "expected runs >= 1"),
-        ([*CANARIES, "--width", "1", "--curve", "x"], "expected curve to be one of gaussian"),
-        ([*CANARIES, "--width", "1", "--mixing", "x"], "expected mixing to be free"),
-        ([*CANARIES[:5], "--width", "1"], "expected --epsilon E and --delta D"),
-        ([*SMALL, *ASSUMED, "--width", "1", "--runs", "2"], "--runs is for --design one-run"),
-        ([*SMALL, *ASSUMED, "--width", "1", "--design", "x"], "expected design to be one of"),
-    ],
-)
-def test_options_of_another_design_are_refused_in_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(arguments) == 2
+    assert run([*missing, "--width", "1"]) == 2
     err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
+    assert "--epsilon E and --delta D" in err or "x.nc" in err
 
 
 # --- an audit that stops by itself ------------------------------------------------------------
@@ -261,35 +259,3 @@ def test_killed_and_started_again_stops_at_the_same_base(
 def test_the_wanted_width_is_checked(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", str(config), "--until-width", "0"]) == 2
     assert "expected until_width > 0" in capsys.readouterr().err
-
-
-# --- the quick search -------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_by_default_the_search_is_quick_and_states_its_precision(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """README's question, for independent counts; progress is printed without a terminal too."""
-    monkeypatch.setattr(results, "SECONDS_BETWEEN_LINES", 0.5)
-    assert run(["plan", *ASSUMED, "--width", "1", "--workers", "1", "--json"]) == 0
-    out, err = capsys.readouterr()
-    found = json.loads(out)
-    chosen = found["recommended"]
-    assert found["quick"]
-    assert chosen["probability"] >= 0.8
-    assert chosen["simulations"] <= 20
-    assert 0.02 < chosen["standard_error"] < 0.15
-    assert f"{chosen['simulations']} simulated audits" in found["what_helps"][0]
-    assert f"standard error {chosen['standard_error']:.2f}" in found["what_helps"][0]
-    assert "--thorough" in found["what_helps"][0]
-    assert re.search(r"simulated audits: \d+ done after \d+ s\n", err)
-    assert "first answer: " in err
-
-
-@pytest.mark.slow
-def test_simulations_or_thorough_make_it_thorough(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--most-bases", "5", "--most-challenges", "20", "--workers", "1", "--json"]
-    for option, quick in (([], True), (["--simulations", "20"], False), (["--thorough"], False)):
-        assert run(["plan", *ASSUMED, "--width", "4.5", *size, *option]) == 0
-        assert json.loads(capsys.readouterr().out)["quick"] is quick

@@ -67,16 +67,16 @@ SETTINGS_AND_PARTS = {
 
 NO_RESULT = {
     "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "CountModel", "ChallengeBase",
-    "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
+    "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CustomStatistic",
     "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
     "IndependentBinomial", "IndependentRows", "LikelihoodRatio", "Lira", "NoPromise",
     "LiraOffline", "Logit", "Loss", "McmcSettings", "ShadowModels", "CrossFed",
     "OneRun", "Pool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
     "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
-    "PlannedCanaries", "PlannedDesign", "Point", "PoolAttack", "PoolLogOdds", "PoolLoss",
+    "PlannedDesign", "Point", "PoolModels", "PoolAttack", "PoolLogOdds", "PoolLoss",
     "PooledGroups", "PooledVariance", "PopulationAttack", "CurveModel", "CurveSettings", "Question",
-    "Progress", "ProofSize", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
-    "ScatteredMembers", "SeparateShadows", "DecidedClaim", "SqliteStore", "Statistic", "Table",
+    "Progress", "ProvenEpsilon", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
+    "ScatteredMembers", "ManyModels", "DecidedClaim", "SqliteStore", "Statistic", "Table",
     "Thresholds", "Threshold", "UniformScatter", "IntervalWidth",
 }  # fmt: skip
 """Settings, assumptions, attacks, designs, stores, and rows of a result's table: nothing to draw."""
@@ -171,23 +171,10 @@ def _audit() -> em.rows.AuditConfig:
 
 def _audit_plan() -> em.goals.AuditPlan:
     return em.plan(
-        em.CountModel(delta=0.01),
-        em.goals.AssumedScenario(epsilon=1.0, strength=0.5),
-        em.goals.IntervalWidth(at_most=3.0),
-        most_bases=10,
-        most_challenges=100,
-        simulations=20,
-        alternatives=False,
-    )
-
-
-def _one_run_plan() -> em.goals.OneRunPlan:
-    return em.plan(
-        em.CurveModel(delta=1e-5, strength=em.families.FixedStrength()),
+        em.CurveModel(delta=1e-5),
         em.goals.AssumedCurve(epsilon=8.0),
-        em.goals.DecidedClaim(claim=1.0),
+        em.goals.ProvenEpsilon(at_least=1.0),
         design=em.goals.OneRunCanaries(most=1000),
-        simulations=4,
     )
 
 
@@ -223,7 +210,6 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
         _counts(), {HOSTILE: em.CountModel(delta=0.01),
                     "strong": em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.9))}
     ),
-    "OneRunPlan": _one_run_plan,
     "AlternativePrior": lambda: em.checks.prior_sensitivity(_posterior(), factors=(2.0,))[0],
     "Plan": lambda: em.Plan(
         population=_population(), algorithm=em.training.ClippedMean(noise=0.05, records=20),

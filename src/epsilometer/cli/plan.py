@@ -1,104 +1,118 @@
-"""``epsilometer plan``: the size of an audit that reaches a goal, by simulation."""
+"""``epsilometer plan``: the size of an audit that reaches its goals, by simulation."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _validate
 from epsilometer.cli import options, outputs, results
-from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
+from epsilometer.cli.delivery import ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import COUNT
+from epsilometer.inputs.recorded import COUNT, CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.planning.goals import Cost, Goal
+    from epsilometer.planning.designs import Design
+    from epsilometer.planning.goals import Goal
     from epsilometer.planning.scenarios import Scenario
 
-PLAN, DESIGNS, FIGURE = "plan.json", "plan.csv", "plan.png"
-MODELS, ONE_RUN = "models", "one-run"
+PLAN, SIZES, FIGURE = "plan.json", "plan.csv", "plan.png"
+MANY, ONE_RUN, POOL = "many", "one-run", "pool"
 CURVES = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioOptions:
-    """The assumptions of the plan, or the pilot that they are estimated from."""
+    """The assumed truth, or the pilot that it is estimated from; and what the audit assumes."""
 
     epsilon: float | None = option("E", "The assumed true epsilon.")
-    strength: float | None = option(
-        "S", "The assumed strength of the attacks; canaries: default 1."
-    )
+    strength: float | None = option("S", "The assumed mean strength of the attacks. Default: 1.")
     delta: float | None = options.DELTA
-    likelihood: str | None = option(
-        "correlated|binomial",
-        "Likelihood of the planned audit. Default: correlated; with --shadows binomial.",
+    curve: str | None = option(
+        "|".join(CURVES), "The assumed true trade-off curve. Default: gaussian."
     )
     pilot: Path | None = option(
         "RESULT",
-        "Instead of these: a small audit, as its result folder, posterior.nc, store, losses or counts "
-        "(the last three with --delta).",
+        "Instead of these: a small audit, as its result folder, posterior.nc, store, losses, scores or "
+        "counts (all but the first two with --delta).",
     )
     extend: bool = flag("Keep the pilot's bases and add others.", "--extend")
+    model: str | None = option(
+        f"{CURVE}|{COUNT}", "The audit's model. Default: curve, or that of the pilot."
+    )
+    family: str | None = option(
+        "average|gaussian|laplace|response", "The family that the audit assumes. Default: average."
+    )
+    mixing: str | None = option("free|none|Q", "The mixing that the audit assumes. Default: free.")
+    known_strength: bool = flag("The audit assumes the true strength.", "--known-strength")
+    likelihood: str | None = option(
+        "correlated|binomial", "Likelihood of counts; implies --model count. Default: binomial."
+    )
 
-    def made(self, *, cross_fed: bool) -> tuple[em.CountModel, Scenario]:
+    def made(self) -> tuple[em.CountModel | em.CurveModel, Scenario]:
         """The model and the assumed truth."""
-        from epsilometer.model.from_words import model_of
+        from epsilometer.model.families import FAMILIES
+        from epsilometer.model.from_words import curve_model_of, model_of
 
+        if self.model is not None:
+            _validate.one_of("model", self.model, (CURVE, COUNT))
         if self.pilot is not None:
-            for name in ("epsilon", "strength"):
+            for name in ("epsilon", "strength", "curve", "family", "mixing"):
                 if getattr(self, name) is not None:
-                    raise InputError(f"--{name} is estimated from the pilot; leave it out.")
-            posterior = _pilot(self.pilot, self.delta, self.likelihood)
+                    raise InputError(f"--{name} is that of the pilot; leave it out.")
+            posterior = self._pilot(self.pilot)
             if not posterior.accurate:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, so the plan may not either."
                 )
             return posterior.model, em.goals.PilotScenario(posterior=posterior, extend=self.extend)
-        if self.epsilon is None or self.strength is None or self.delta is None:
+        if self.epsilon is None or self.delta is None:
             raise InputError(
-                "expected --epsilon E, --strength S and --delta D, or a small audit as "
-                "--pilot RESULT."
+                "expected --epsilon E and --delta D, or a small audit as --pilot RESULT."
             )
         if self.extend:
             raise InputError("--extend is for --pilot RESULT: there is nothing to extend.")
-        likelihood = self.likelihood or ("correlated" if cross_fed else "binomial")
-        truth = em.goals.AssumedScenario(epsilon=self.epsilon, strength=self.strength)
-        return model_of(self.delta, likelihood=likelihood), truth
+        strength = 1.0 if self.strength is None else self.strength
+        if self.counted:
+            count_model = model_of(self.delta, likelihood=self.likelihood)
+            return count_model, em.goals.AssumedScenario(epsilon=self.epsilon, strength=strength)
+        curve = FAMILIES[_validate.one_of("curve", self.curve or CURVES[0], CURVES)]
+        truth = em.goals.AssumedCurve(epsilon=self.epsilon, family=curve, strength=strength)
+        known = strength if self.known_strength else None
+        words = {"family": self.family, "mixing": self.mixing, "strength": known}
+        return curve_model_of(self.delta, **words), truth  # type: ignore[arg-type]
 
+    @property
+    def counted(self) -> bool:
+        """Whether the count model was chosen."""
+        return self.model == COUNT or self.likelihood is not None
 
-def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.engines.CountPosterior:
-    """The count model's posterior of a pilot: that of a result, or estimated from its data."""
-    from epsilometer.inputs.source import LossOptions
-    from epsilometer.model.from_words import likelihood_for, model_of
+    def _pilot(self, path: Path) -> Any:
+        """The posterior of a pilot: that of a result, or estimated from its data."""
+        from epsilometer.inputs.source import LossOptions
+        from epsilometer.model.from_words import curve_model_of, likelihood_for, model_of
 
-    source = results.source_of(str(path), LossOptions())
-    recorded = None if source.recorded is None else source.recorded.of_kind(COUNT)
-    if recorded is not None:
-        for name, value in (("delta", delta), ("likelihood", likelihood)):
-            if value is not None:
-                raise InputError(f"--{name} is that of the pilot's result; leave it out.")
-        posterior: em.engines.CountPosterior = recorded.posterior
-        return posterior
-    try:
-        counts = source.data(COUNT)
-    except InputError:
-        raise InputError(
-            f"{path}: expected counts, losses, a store or a result of the count model, got scores "
-            "only: plans are simulated with the count model."
-        ) from None
-    if source.recorded is not None and delta is None:
-        delta = source.recorded.delta
-    options.need_delta(delta)
-    assert delta is not None
-    model = model_of(_validate.delta(delta), likelihood=likelihood or likelihood_for(counts))
-    estimated: em.engines.CountPosterior = results.run_engine(counts, model, None)
-    return estimated
+        source = results.source_of(str(path), LossOptions())
+        kind = COUNT if self.counted else self.model or source.kind
+        recorded = None if source.recorded is None else source.recorded.of_kind(kind)
+        if recorded is not None:
+            for name in ("delta", "likelihood"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"--{name} is that of the pilot's result; leave it out.")
+            return recorded.posterior
+        known = None if source.recorded is None else source.recorded.delta
+        delta: Any = known if self.delta is None else self.delta
+        options.need_delta(delta)
+        data = source.data(kind)
+        if kind == CURVE:
+            return em.estimate(data, curve_model_of(delta))
+        words = self.likelihood or likelihood_for(data)
+        return em.estimate(data, model_of(_validate.delta(delta), likelihood=words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,78 +120,70 @@ class GoalOptions:
     """The goals of the audit."""
 
     width: float | None = option("W", "Goal: an interval of epsilon at most W wide.")
-    claim: float | None = option("C", "Goal: PASS or FAIL for the claim epsilon <= C.")
+    claim: float | None = option("C", "Goal: the right verdict on the claim epsilon <= C.")
+    prove: float | None = option("L", "Goal: a proof that epsilon is at least L.", "--prove")
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
+        """The goals that were given."""
         goals: list[Goal] = []
         if self.width is not None:
             goals.append(em.goals.IntervalWidth(at_most=self.width))
         if self.claim is not None:
             goals.append(em.goals.DecidedClaim(claim=self.claim, thresholds=sides.thresholds))
+        if self.prove is not None:
+            goals.append(em.goals.ProvenEpsilon(at_least=self.prove))
         if not goals:
-            raise InputError("expected --width W, --claim C or both: the goal of the audit.")
+            raise InputError("expected a goal: --width W, --claim C, --prove L, or several.")
         return goals
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions:
-    """The range of designs and the effort of the search."""
+class DesignOptions:
+    """The largest sizes of each design."""
 
-    probability: float = option("P", "Probability of reaching the goals.", default=0.8)
+    most_bases: int | None = option("N", "many: most challenge bases. Default: 150.")
+    most_challenges: int | None = option("N", "many: most challenges per base. Default: 2,000.")
+    shadows: int | None = options.SHADOWS
+    most_canaries: int | None = option("N", "one-run: most canaries in total. Default: 20,000.")
+    runs: int | None = option("R", "one-run: training runs that share the canaries. Default: 1.")
+    dataset_size: int | None = option("N", "one-run: records per run, to compute their share.")
+    most_models: int | None = option("N", "pool: most models. Default: 1,000.")
+    most_points: int | None = option("N", "pool: most points that are evaluated. Default: 100.")
+    first_stage: float | None = option(
+        "SHARE", "pool: models that only train the attack. Default: 0.5."
+    )
+
+    def made(self, name: str) -> Design:
+        """The design of that name."""
+        from epsilometer.planning.designs import DESIGNS
+
+        kind = DESIGNS[_validate.one_of("design", name, DESIGNS)]
+        settings = {}
+        for option_name, value in options.given(self).items():
+            word = "most" if option_name == "most_canaries" else option_name
+            if word not in kind.__dataclass_fields__:
+                shown = option_name.replace("_", "-")
+                raise InputError(f"--{shown} is for another design than {name}; leave it out.")
+            settings[word] = value
+        return kind(**settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """The effort of the search, with the names of Python."""
+
+    probability: float | None = option("P", "Probability of reaching the goals. Default: 0.8.")
+    level: float | None = options.LEVEL
+    error: float | None = option("P", "Error probability of the proof. Default: 0.05.")
     models_per_second: float | None = option("R", "Training speed, to compute hours.")
-    most_bases: int | None = option("N", "Most challenge bases; default: 150.")
-    most_challenges: int | None = option("N", "Most challenges per base; default: 2,000.")
     thorough: bool = flag(
-        "Simulate 100 audits of the recommended design, and alternatives: minutes. Default: a quick "
-        "search of about half a minute, with at most 20, that states its precision.",
+        "Simulate 100 audits of the recommended size, and more sizes: minutes. Default: about half a "
+        "minute, with 20.",
         "--thorough",
     )
-    simulations: int | None = option(
-        "N",
-        "Simulated audits of a recommended design; implies --thorough. Default: 100, of canaries 16 "
-        "or fewer.",
-    )
+    simulations: int | None = option("N", "Simulated audits of a recommended size.")
     seed: int = options.SEED
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The options that were given, in the words of ``plan_audit`` and ``plan_one_run``."""
-        chosen = options.given(self)
-        del chosen["thorough"]
-        return chosen
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """Shadow models per challenge, and processes for the simulations."""
-
-    shadows: int | None = options.SHADOWS
     workers: int | None = options.PROCESSES
-
-
-@dataclass(frozen=True, kw_only=True)
-class CanaryOptions:
-    """Canaries of one training run or a few: ``--design one-run``."""
-
-    runs: int | None = option("R", "one-run: training runs that share the canaries. Default: 1.")
-    dataset_size: int | None = option(
-        "N", "one-run: records per run, to compute the share of canaries."
-    )
-    most_canaries: int | None = option("N", "one-run: most canaries in total. Default: 1,000,000.")
-    curve: str | None = option(
-        "|".join(CURVES), "one-run: the assumed true trade-off curve. Default: gaussian."
-    )
-    family: str | None = option(
-        "average|gaussian|laplace|response",
-        "one-run: the family that the audit assumes, as in `estimate`. Default: average.",
-    )
-    mixing: str | None = option(
-        "free|none|Q", "one-run: the mixing that the audit assumes. Default: free."
-    )
-    known_strength: bool | None = option(
-        None, "one-run: the audit assumes the true strength.", "--known-strength", "--strength-told"
-    )
-    error: float | None = option("P", "one-run: error probability of the proof. Default: 0.05.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,159 +191,75 @@ class PlanOutput:
     """What is printed and written."""
 
     as_json: bool = options.AS_JSON
-    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} to this folder.")
+    output: Path | None = option("DIR", f"Write {PLAN}, {SIZES} and {FIGURE} to this folder.")
     force: bool = outputs.FORCE
-
-
-@dataclass(frozen=True, kw_only=True)
-class Views:
-    """Text, JSON and files of a plan of either design."""
-
-    plan: Any
-    words: Any
-    figure: Callable[[Any], Any] | None = None
-
-    def text(self, written: list[Path]) -> str:
-        """Text for a terminal."""
-        from epsilometer._text import paragraphs, table_lines
-
-        words, plan = self.words, self.plan
-        text = paragraphs([words.recommendation(plan), *words.help_sentences(plan)])
-        if plan.designs:
-            text += "\n" + "\n".join(table_lines(words.table_rows(plan))) + "\n"
-        return text + results.written_to(written)
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write the files of a plan to a folder."""
-        words, plan = self.words, self.plan
-        texts = {
-            PLAN: json.dumps(words.described(plan), indent=1, allow_nan=False) + "\n",
-            DESIGNS: words.designs_csv(plan.designs),
-        }
-        figures = {FIGURE: self.figure(plan)} if plan.designs and self.figure else {}
-        results.write_files(folder, texts, figures)
-        if not figures:  # a figure of an earlier plan would contradict this one
-            (folder / FIGURE).unlink(missing_ok=True)
-        return [folder / name for name in (*texts, *figures)]
 
 
 @options.flat
 def plan(
     *,
     design: str = option(
-        f"{MODELS}|{ONE_RUN}",
-        "Models trained with and without each challenge point, or canaries of one training run.",
-        default=MODELS,
+        f"{MANY}|{ONE_RUN}|{POOL}",
+        "Models with and without each challenge point, canaries of one training run, or a pool of "
+        "models that share points.",
+        default=MANY,
     ),
     scenario: ScenarioOptions,
     goals: GoalOptions,
+    sizes: DesignOptions,
     search: SearchOptions,
-    canaries: CanaryOptions,
-    level: float | None = options.LEVEL,
-    training: TrainingOptions,
     sides: ThresholdOptions,
     delivery: PlanOutput,
 ) -> int:
     """Plan the size of an audit before training anything.
 
-    By default a quick search of about half a minute; its answer states its precision. --thorough takes
-    minutes and compares alternatives.
+    Simulated audits report what audits report. By default a quick search of about half a minute, which
+    states its precision; --thorough takes minutes.
     """
-    chosen = _validate.one_of("design", design, (MODELS, ONE_RUN))
-    wanted = goals.made(sides)
+    from epsilometer.planning import wording
+
+    wanted, chosen = goals.made(sides), sizes.made(design)
     outputs.check_folder(delivery.output, force=delivery.force, same=outputs.never)
-    level = options.DEFAULT_LEVEL if level is None else level
-    if chosen == ONE_RUN:
-        _refuse(scenario, search, training)
-        views = _one_run(scenario, wanted, search, canaries, level)
-    else:
-        for name in options.given(canaries):
-            raise InputError(f"--{name.replace('_', '-')} is for --design {ONE_RUN}.")
-        views = _models(scenario, wanted, search, training, level)
-    written = [] if delivery.output is None else views.write(delivery.output)
-    return results.answer(
-        delivery.as_json, lambda: views.words.described(views.plan), lambda: views.text(written)
-    )
-
-
-def _refuse(scenario: ScenarioOptions, search: SearchOptions, training: TrainingOptions) -> None:
-    """Refuse options that do not apply to canaries."""
-    chosen = options.given(scenario, search, training)
-    wrong = ("pilot", "likelihood", "shadows", "workers", "models_per_second")
-    for name in (*wrong, "most_bases", "most_challenges", "thorough"):
-        if chosen.get(name):
-            raise InputError(
-                f"--{name.replace('_', '-')} is for --design {MODELS}, not for canaries of one run."
-            )
-    if scenario.extend:
-        raise InputError(f"--extend is for --design {MODELS} with --pilot RESULT.")
-
-
-def _one_run(
-    scenario: ScenarioOptions,
-    goals: list[Goal],
-    search: SearchOptions,
-    canaries: CanaryOptions,
-    level: float,
-) -> Views:
-    from epsilometer.model.families import FAMILIES
-    from epsilometer.model.from_words import curve_model_of
-    from epsilometer.planning import one_run_wording
-
-    if scenario.epsilon is None or scenario.delta is None:
-        raise InputError("expected --epsilon E and --delta D: the assumed truth.")
-    strength = 1.0 if scenario.strength is None else scenario.strength
-    curve = _validate.one_of("curve", canaries.curve or CURVES[0], CURVES)
-    truth = em.goals.AssumedCurve(
-        epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength
-    )
-    model = curve_model_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
-    if canaries.known_strength:
-        model = replace(model, strength=em.families.FixedStrength(value=strength))
-    sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
-    chosen = options.given(canaries)
-    how = em.goals.OneRunCanaries(**{sizes[name]: chosen[name] for name in sizes if name in chosen})
+    model, truth = scenario.made()
+    settings = {"workers": os.cpu_count() or 1} | options.given(search)
     with results.counting("simulated audits") as on_progress:
-        plan = em.plan(
+        found = em.plan(
             model,
             truth,
-            *goals,
-            design=how,
-            level=level,
-            error=DEFAULT_ERROR if canaries.error is None else canaries.error,
+            *wanted,
+            design=chosen,
             on_progress=on_progress,
             on_message=results.warn,
-            **search.settings,
+            **settings,
         )
-    return Views(plan=plan, words=one_run_wording)
+    written = [] if delivery.output is None else _write(found, delivery.output)
+    return results.answer(
+        delivery.as_json, lambda: wording.described(found), lambda: _text(found, written)
+    )
 
 
-def _models(
-    scenario: ScenarioOptions,
-    goals: list[Goal],
-    search: SearchOptions,
-    training: TrainingOptions,
-    level: float,
-) -> Views:
+def _text(found: em.goals.AuditPlan, written: list[Path]) -> str:
+    """Text for a terminal."""
+    from epsilometer._text import paragraphs, table_lines
+    from epsilometer.planning import wording
+
+    text = paragraphs([wording.recommendation(found), *wording.help_sentences(found)])
+    if found.designs:
+        text += "\n" + "\n".join(table_lines(wording.table_rows(found))) + "\n"
+    return text + results.written_to(written)
+
+
+def _write(found: em.goals.AuditPlan, folder: Path) -> list[Path]:
+    """Write the files of a plan to a folder."""
     from epsilometer.planning import wording
     from epsilometer.report.figures.plan import draw_plan
 
-    cost: Cost = em.goals.CrossFedModels()
-    shadows, workers = training.shadows, training.workers
-    if shadows is not None:
-        cost = em.goals.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
-    model, truth = scenario.made(cross_fed=shadows is None)
-    with results.counting("simulated audits") as on_progress:
-        plan = em.plan(
-            model,
-            truth,
-            *goals,
-            level=level,
-            cost=cost,
-            workers=(os.cpu_count() or 1) if workers is None else workers,
-            on_progress=on_progress,
-            on_message=results.warn,
-            quick=not search.thorough and search.simulations is None,
-            **search.settings,
-        )
-    return Views(plan=plan, words=wording, figure=draw_plan)
+    texts = {
+        PLAN: json.dumps(wording.described(found), indent=1, allow_nan=False) + "\n",
+        SIZES: wording.designs_csv(found),
+    }
+    figures = {FIGURE: draw_plan(found)} if found.designs else {}
+    results.write_files(folder, texts, figures)
+    if not figures:  # a figure of an earlier plan would contradict this one
+        (folder / FIGURE).unlink(missing_ok=True)
+    return [folder / name for name in (*texts, *figures)]

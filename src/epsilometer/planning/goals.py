@@ -1,11 +1,11 @@
-"""The goals of an audit, and the cost of its models."""
+"""The goals of an audit: a narrow interval, the right verdict, a proof."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
@@ -14,13 +14,20 @@ from epsilometer.judgement.verdict import Outcome, Thresholds
 LEAST_PROBABILITY = 1e-12
 """Posterior probabilities are clipped here before their odds are computed."""
 
+DECIDED = 0.25
+"""Least margin of a verdict, on either side: checks and proofs decide too, not only the posterior."""
+
 
 class Answer(NamedTuple):
-    """The result of a simulated audit: the ends of its interval, and P(epsilon > claim) or NaN."""
+    """What a simulated audit reports: interval, P(epsilon > claim), verdict, proof; and the truth."""
 
-    low: float
-    high: float
+    truth: float
+    low: float = math.nan
+    high: float = math.nan
     above: float = math.nan
+    outcome: Outcome | None = None
+    proven: float = 0.0
+    most_provable: float = math.inf
 
     @property
     def width(self) -> float:
@@ -41,10 +48,14 @@ class IntervalWidth:
         """log(goal / width): at least 0 if the goal is reached, and smooth in the audit's size."""
         return math.log(self.at_most / max(answer.width, 1e-300))
 
+    def words(self, level: float) -> str:
+        """The goal in words."""
+        return f"a {100 * level:g} % interval of epsilon at most {self.at_most:g} wide"
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecidedClaim:
-    """A verdict, PASS or FAIL, on a claimed epsilon."""
+    """The right verdict on a claimed epsilon: FAIL if the true one is larger, otherwise PASS."""
 
     claim: float
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -53,53 +64,49 @@ class DecidedClaim:
         _validate.non_negative("claim", self.claim)
 
     def margin(self, answer: Answer) -> float:
-        """Log odds of epsilon > claim beyond the nearer threshold; >= 0 if decided."""
+        """Log odds beyond the threshold of the right verdict; at least 0 if that was the verdict."""
         odds = _log_odds(answer.above)
-        below = _log_odds(self.thresholds.pass_at_most) - odds
-        return max(below, odds - _log_odds(self.thresholds.fail_at_least))
+        if answer.truth > self.claim:
+            right, beyond = Outcome.FAIL, odds - _log_odds(self.thresholds.fail_at_least)
+        else:
+            right, beyond = Outcome.PASS, _log_odds(self.thresholds.pass_at_most) - odds
+        return max(beyond, DECIDED) if answer.outcome is right else min(beyond, -DECIDED)
 
-    def outcome(self, answer: Answer) -> Outcome:
-        """The verdict of one simulated audit."""
-        return self.thresholds.outcome(answer.above)
-
-
-Goal = IntervalWidth | DecidedClaim
-
-
-def width_of(goals: Sequence[Goal]) -> IntervalWidth | None:
-    """The required width, if any."""
-    return next((goal for goal in goals if isinstance(goal, IntervalWidth)), None)
+    def words(self, level: float) -> str:
+        """The goal in words."""
+        del level
+        return f"the right verdict on the claim of {self.claim:g}"
 
 
-def claim_of(goals: Sequence[Goal]) -> DecidedClaim | None:
-    """The claim to decide, if any."""
-    return next((goal for goal in goals if isinstance(goal, DecidedClaim)), None)
+@dataclass(frozen=True, kw_only=True)
+class ProvenEpsilon:
+    """A proof, which assumes no model, that epsilon is at least this."""
+
+    at_least: float
+
+    def __post_init__(self) -> None:
+        _validate.positive("at_least", self.at_least)
+
+    def margin(self, answer: Answer) -> float:
+        """What is proven beyond the goal."""
+        return answer.proven - self.at_least
+
+    def words(self, level: float) -> str:
+        """The goal in words."""
+        del level
+        return f"a proof that epsilon is at least {self.at_least:g}"
 
 
-class WithGoals:
-    """A plan of any design."""
-
-    goals: tuple[Goal, ...]
-    level: float
-    """Probability of the credible interval."""
-
-    @property
-    def width_goal(self) -> IntervalWidth | None:
-        """The required width, if any."""
-        return width_of(self.goals)
-
-    @property
-    def claim_goal(self) -> DecidedClaim | None:
-        """The claim to decide, if any."""
-        return claim_of(self.goals)
+Goal = IntervalWidth | DecidedClaim | ProvenEpsilon
 
 
 def check_goals(goals: Sequence[Goal]) -> None:
     """Refuse missing, unknown and repeated goals."""
-    kinds = [type(goal) for goal in goals]
-    if not goals or not set(kinds) <= {IntervalWidth, DecidedClaim} or len(set(kinds)) < len(kinds):
+    kinds = {type(goal) for goal in goals}
+    if not goals or not kinds <= set(Goal.__args__) or len(kinds) < len(goals):
         raise InputError(
-            "expected a goal IntervalWidth(...), a goal DecidedClaim(...), or one of each."
+            "expected goals IntervalWidth(...), DecidedClaim(...) or ProvenEpsilon(...), at most one "
+            "of each."
         )
 
 
@@ -111,37 +118,3 @@ def worst_margin(goals: Sequence[Goal], answer: Answer) -> float:
 def _log_odds(probability: float) -> float:
     inside = min(max(probability, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
     return math.log(inside) - math.log1p(-inside)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossFedModels:
-    """Every model is a challenge and a shadow model of the rest: 2 models per challenge."""
-
-    models_per_challenge: ClassVar[int] = 2
-    """Models for one challenge under each hypothesis."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeparateShadows:
-    """Each challenge has separate shadow models under both hypotheses.
-
-    Examples
-    --------
-    >>> SeparateShadows(shadows_h0=10, shadows_h1=10).models_per_challenge
-    42
-    """
-
-    shadows_h0: int
-    shadows_h1: int
-
-    def __post_init__(self) -> None:
-        _validate.whole_number("shadows_h0", self.shadows_h0)
-        _validate.whole_number("shadows_h1", self.shadows_h1)
-
-    @property
-    def models_per_challenge(self) -> int:
-        """The two challenged models and their shadow models."""
-        return 2 * (1 + self.shadows_h0 + self.shadows_h1)
-
-
-Cost = CrossFedModels | SeparateShadows

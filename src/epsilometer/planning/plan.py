@@ -1,4 +1,4 @@
-"""Planning an audit: how many bases and challenges reach a goal, their cost, and what would help."""
+"""Planning an audit: the cheapest size that reaches its goals, and what an audit of it would report."""
 
 from __future__ import annotations
 
@@ -16,264 +16,258 @@ from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
 from epsilometer.judgement.verdict import Outcome
 from epsilometer.model.count_model import CountModel
-from epsilometer.planning.floor import check_free
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.planning.designs import Design, ManyModels, PoolModels, Size
 from epsilometer.planning.goals import (
     Answer,
-    Cost,
-    CrossFedModels,
+    DecidedClaim,
     Goal,
-    WithGoals,
+    IntervalWidth,
+    ProvenEpsilon,
     check_goals,
-    claim_of,
-    worst_margin,
 )
-from epsilometer.planning.scenarios import (
-    AssumedScenario,
-    PilotScenario,
-    Scenario,
-    Truth,
-    largest_challenges,
-)
-from epsilometer.planning.search import (
-    DESCENTS,
-    EXPLORING,
-    Curve,
-    Floor,
-    Search,
-    StrongerAttack,
-)
-from epsilometer.planning.simulation import (
-    TRUTH_STREAM,
-    CandidateDesign,
-    Setting,
-    simulator,
-    stream,
-)
+from epsilometer.planning.scenarios import AssumedCurve, AssumedScenario, PilotScenario, Scenario
+from epsilometer.planning.search import Effort, Search
+from epsilometer.planning.simulation import TRUTHS, Setting, simulator
+from epsilometer.proofs.proof import ERROR
 
-DIGITS_OF_SIZES = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
-"""Sizes are these times a power of ten."""
+QUICK, THOROUGH = Effort(20, 4, 4, 30.0), Effort(100, 10, 7, math.inf)
 
-FEWEST_BASES, FEWEST_CHALLENGES = 5, 20
-"""Smaller audits tell hardly more than the prior."""
-
-QUICK_SIMULATIONS, QUICK_EXPLORING = 20, 2
-"""Simulations of the recommended design, and of designs that are explored, in a quick search."""
-
-QUICK_DRAWS, GOLDEN = 25, (math.sqrt(5) - 1) / 2
+DRAWS, GOLDEN = 25, (math.sqrt(5) - 1) / 2
 """Draws of the truth per simulation of a quick search, and the step between their quantiles."""
-
-QUICK_WORK, QUICK_FACTOR = 2000, 6
-"""Bases of all simulations in a quick search, and their multiple for likelihoods without nuisance
-parameters.  A base takes about 20 ms and 3 ms of one core, so the whole search about 40 s of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedDesign:
-    """The simulated properties of an audit of one size.
+    """What simulated audits of one size report.
 
     Attributes
     ----------
-    bases, challenges
-        Number of challenge bases, and challenges per base under each hypothesis.
-    median_width, low_width, high_width
-        50 %, 10 % and 90 % quantiles of the widths of the interval of epsilon.
-    floor_width
-        The median width if every error rate were known: a limit that more challenges cannot pass.
-    probability, standard_error
-        Share of simulations that reached every goal, and its Monte Carlo standard error.
-    pass_share, fail_share
-        Verdicts on the claim; None without one.
+    sizes, words
+        By name: ``bases`` and ``challenges`` (per base and hypothesis), ``canaries`` and ``runs``, or
+        ``models`` and ``points``; and in words.
     models
         Models to train, without those of a pilot that is extended.
     hours
         Training time at the given speed; None if no speed was given.
-    simulations
-        Number of simulated audits.
+    probability, standard_error, simulations
+        Share of simulated audits that reached every goal, its Monte Carlo standard error, and their
+        number.
+    width, low_width, high_width
+        50 %, 10 % and 90 % quantiles of the widths of the interval of epsilon; None if no goal needs it.
+    proven, low_proven, high_proven
+        The same quantiles of the epsilon that is proven.
+    most_provable
+        The most that any outcome of this size could prove; None if there is no limit.
+    pass_share, fail_share
+        Verdicts on the claim; None without one.
     """
 
-    bases: int
-    challenges: int
-    median_width: float
-    low_width: float
-    high_width: float
-    floor_width: float
-    probability: float
-    standard_error: float
-    pass_share: float | None
-    fail_share: float | None
+    sizes: dict[str, int]
+    words: str
     models: int
     hours: float | None
+    probability: float
+    standard_error: float
     simulations: int
+    width: float | None
+    low_width: float | None
+    high_width: float | None
+    proven: float
+    low_proven: float
+    high_proven: float
+    most_provable: float | None
+    pass_share: float | None
+    fail_share: float | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AuditPlan(WithGoals, Plotted, view="plans.AUDIT"):
-    """A recommendation, the designs it was chosen from, and the limits that challenges cannot pass.
+class AuditPlan(Plotted, view="plans.PLAN"):
+    """A recommendation, and what audits of other sizes would report.
 
     Attributes
     ----------
     recommended
-        The cheapest design found that reaches the goals with the required probability; None if none was
-        found within the limits, or nothing is needed.
+        The cheapest size found that reaches the goals with the required probability; None if none was
+        found, or nothing is needed.
     designs
-        Every design with enough simulations to report, cheapest first.
-    floors
-        For several numbers of bases, the width that would remain if their error rates were known.
+        Every simulated size, cheapest first.
+    floor
+        The largest number of models or canaries with the recommended number of bases, or the largest
+        one: what no smaller audit of so many bases does better.  None if it was not simulated.
     prior_width
         Width of the interval before any data.
-    stronger
-        The effect of stronger attacks at the recommended design, or at the largest one.
-    most
-        The largest design that was allowed.
     quick, complete
-        Whether the search was limited to a coarse answer, and whether it ended by itself: one that
-        reached its limit may have missed a cheaper design, or any design at all.
+        Whether the search was quick, and whether it ended by itself: one that reached its limit may have
+        missed a cheaper size, or any size at all, so that nothing is recommended.
     """
 
-    model: CountModel
+    model: CountModel | CurveModel
     scenario: Scenario
+    design: Design
     goals: tuple[Goal, ...]
     level: float
+    error: float
     wanted_probability: float
     prior_width: float
-    most: CandidateDesign
     seed: int
+    quick: bool
     recommended: PlannedDesign | None = None
     designs: tuple[PlannedDesign, ...] = ()
-    floors: tuple[Floor, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    stronger: StrongerAttack | None = None
-    quick: bool = False
+    floor: PlannedDesign | None = None
     complete: bool = True
+
+    def goal(self, kind: type[Any]) -> Any:
+        """The goal of one kind; None if there is none."""
+        return next((goal for goal in self.goals if isinstance(goal, kind)), None)
 
     @property
     def nothing_needed(self) -> bool:
-        """Whether the prior alone reaches the goals."""
-        goal = self.claim_goal
-        above = math.nan if goal is None else self.model.epsilon.probability_above(goal.claim)
-        return worst_margin(self.goals, Answer(0.0, self.prior_width, above)) >= 0
+        """Whether the prior alone is narrow enough."""
+        return all(
+            isinstance(goal, IntervalWidth) and self.prior_width <= goal.at_most
+            for goal in self.goals
+        )
+
+    @property
+    def largest(self) -> str:
+        """The largest size that was allowed, in words."""
+        return self.design.words(max(self.design.sizes(self.scenario.pilot)))
+
+    @property
+    def impossible(self) -> str | None:
+        """Why no audit of any size reaches the goals under the scenario; None if one may."""
+        proof, claim = self.goal(ProvenEpsilon), self.goal(DecidedClaim)
+        truth = math.inf if self.scenario.epsilon is None else self.scenario.epsilon
+        if proof is not None and proof.at_least >= truth:
+            return f"nothing above the true epsilon, here assumed to be {truth:g}, can be proven"
+        if proof is not None and isinstance(self.model, CountModel):
+            if not self.model.likelihood.independent:
+                return "nothing is proven from counts that depend on each other; plan with scores"
+        if claim is not None and isinstance(self.design, PoolModels) and claim.claim >= truth:
+            return (
+                "nothing is judged from points that share models, and no proof refutes a true claim"
+            )
+        return None
 
 
 def plan_audit(
-    model: CountModel,
+    model: CountModel | CurveModel,
     scenario: Scenario,
     *goals: Goal,
+    design: Design | None = None,
     probability: float = 0.8,
     level: float = 0.9,
-    cost: Cost | None = None,
+    error: float = ERROR,
     models_per_second: float | None = None,
-    most_bases: int = 150,
-    most_challenges: int = 2000,
-    simulations: int = 100,
+    thorough: bool = False,
+    simulations: int | None = None,
     seed: int = 1,
     workers: int = 1,
-    alternatives: bool = True,
-    quick: bool = False,
     on_progress: OnProgress = None,
     on_message: OnMessage | None = None,
 ) -> AuditPlan:
     """Find the cheapest audit that reaches every goal with a given probability, by simulation.
 
+    Simulated audits report what audits report: the posterior of the model, the verdict with its checks,
+    and the proof.
+
     Parameters
     ----------
     model
-        The assumptions of the planned audit: delta, priors, likelihood.  For a pilot, its own model.
+        The assumptions of the planned audit: a :class:`CurveModel` of scores, or a :class:`CountModel`
+        if only counts will be known.  For a pilot, its own model.
     scenario
-        ``AssumedScenario(epsilon=..., strength=...)`` or ``PilotScenario(posterior=...)``.  A pilot
-        that is extended fixes the number of challenges, so only the number of bases is planned.
+        The assumed truth: ``AssumedCurve(epsilon=..., strength=...)`` for a curve model,
+        ``AssumedScenario(epsilon=..., strength=...)`` for a count model, or
+        ``PilotScenario(posterior=...)``.
     goals
-        ``IntervalWidth(at_most=...)``, ``DecidedClaim(claim=...)``, or both.
+        ``IntervalWidth(at_most=...)``, ``DecidedClaim(claim=...)``, ``ProvenEpsilon(at_least=...)``, or
+        several of them.
+    design
+        ``ManyModels(...)`` (default), ``OneRunCanaries(...)`` or ``PoolModels(...)``, with the largest
+        sizes to consider.  A pilot that is extended fixes the number of challenges per base.
     probability
         Required share of simulated audits that reach all goals, in (0, 1).
-    level
-        Probability of the credible interval.
-    cost
-        Number of models per challenge; default: that of cross-feeding.
+    level, error
+        Probability of the credible interval, and error probability of the proof.
     models_per_second
         Speed of training, to compute hours.
-    most_bases, most_challenges
-        The largest audit that is considered.
+    thorough
+        Simulate 100 audits of a recommended size, try more numbers of bases, and search to the end.
+        Otherwise the search takes about half a minute; its precision is part of the answer.
     simulations
-        Simulated audits of a recommended design; at least 20.
+        Simulated audits of a recommended size, at least 4; default: 20, thorough 100.
     seed, workers
         The same seed gives the same plan for any number of processes.
-    alternatives
-        Whether to simulate slightly cheaper designs, designs of about half and twice the size, and
-        stronger attacks too: it takes about twice as long.
-    quick
-        Whether to limit the search to about half a minute on two cores: a coarse answer, from at most
-        20 simulations of the recommended design and without alternatives.  Its standard error is part of
-        the answer, and a cheaper design may exist.
     on_progress
         None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
         called after each simulation with their number.
     on_message
-        Called with a first answer after few simulations, and with better ones, in words.
+        Called with sizes that look sufficient so far, in words.
 
     Examples
     --------
-    >>> from epsilometer.planning.goals import IntervalWidth
+    >>> from epsilometer.planning.designs import OneRunCanaries
     >>> plan = plan_audit(
-    ...     CountModel(delta=0.01),
-    ...     AssumedScenario(epsilon=1.0, strength=0.5),
-    ...     IntervalWidth(at_most=3.0),
-    ...     most_bases=10, most_challenges=100, simulations=20, alternatives=False,
+    ...     CurveModel(delta=1e-5),
+    ...     AssumedCurve(epsilon=8.0),
+    ...     ProvenEpsilon(at_least=1.0),
+    ...     design=OneRunCanaries(most=2000),
     ... )
-    >>> plan.recommended.probability >= 0.8
-    True
+    >>> plan.recommended.sizes["canaries"] < 2000, plan.recommended.probability >= 0.8
+    (True, True)
     """
-    _check(model, scenario, goals)
-    probability = _validate.open_unit_interval("probability", probability)
-    level = _validate.level(level)
-    _validate.whole_number("simulations", simulations, least=20, most=100_000)
-    _validate.whole_number("seed", seed, least=0)
-    _validate.whole_number("workers", workers)
-    most_bases = _validate.whole_number("most_bases", most_bases, least=FEWEST_BASES, most=5000)
-    most_challenges = _validate.whole_number(
-        "most_challenges", most_challenges, least=FEWEST_CHALLENGES, most=10**6
-    )
+    effort, design = THOROUGH if thorough else QUICK, design or ManyModels()
+    _check(model, scenario, goals, design)
+    if simulations is not None:
+        _validate.whole_number("simulations", simulations, least=effort.few, most=100_000)
+        effort = effort._replace(simulations=simulations)
     if models_per_second is not None:
         models_per_second = _validate.positive("models_per_second", models_per_second)
-    candidates, old = _candidates(scenario, most_bases, most_challenges)
-    low, high = model.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
     plan = AuditPlan(
         model=model,
         scenario=scenario,
+        design=design,
         goals=tuple(goals),
-        level=level,
-        wanted_probability=probability,
-        prior_width=float(high - low),
-        most=max(candidates),
-        seed=seed,
+        level=_validate.level(level),
+        error=_validate.open_unit_interval("error", error),
+        wanted_probability=_validate.open_unit_interval("probability", probability),
+        prior_width=_prior_width(model, level),
+        seed=_validate.whole_number("seed", seed, least=0),
+        quick=not thorough,
     )
-    if plan.nothing_needed:
+    asked = {name: getattr(plan, name) for name in ("model", "design", "goals", "level", "error")}
+    setting = Setting(**asked, seed=seed, pilot=scenario.pilot)
+    truths = _truths(scenario, effort.simulations, setting, quick=plan.quick)
+    workers = _validate.whole_number("workers", workers)
+    if plan.nothing_needed or plan.impossible:
         return plan
-    per_challenge = (cost or CrossFedModels()).models_per_challenge
-    setting = Setting(
-        model=model,
-        level=level,
-        claim=None if plan.claim_goal is None else plan.claim_goal.claim,
-        pilot=scenario.pilot,
-        most_bases=plan.most.bases,
-        seed=seed,
-    )
     with (
         progress_of(on_progress, on_message, state=simulations_done) as (progress, message),
         simulator(setting, workers, progress) as run,
     ):
         search = Search(
+            setting=setting,
             run=run,
-            truths=_truths(scenario, simulations, stream(seed, 0, TRUTH_STREAM), quick=quick),
-            goals=goals,
+            truths=truths,
             probability=probability,
-            candidates=candidates,
-            cost=lambda design: (design.bases - old) * design.challenges * per_challenge,
+            effort=effort,
             on_message=message or (lambda _: None),
-            work_limit=_quick_work(model) if quick else math.inf,
-            exploring=QUICK_EXPLORING if quick else EXPLORING,
         )
-        findings = _searched(search, models_per_second, alternatives=alternatives and not quick)
-        return replace(plan, **findings, quick=quick)
+        best, complete = search.cheapest()
+        floor = search.floor(best or max(search.answers))
+    designs = {
+        size: _planned(search, size, models_per_second)
+        for size in sorted(search.answers, key=search.cost)
+    }
+    return replace(
+        plan,
+        recommended=None if best is None else designs[best],
+        designs=tuple(designs.values()),
+        floor=None if floor is None else designs[floor],
+        complete=complete,
+    )
 
 
 def simulations_done(done: int) -> tuple[str, None, None]:
@@ -281,118 +275,81 @@ def simulations_done(done: int) -> tuple[str, None, None]:
     return f"{done:,} simulations", None, None
 
 
-def _truths(
-    scenario: Scenario, simulations: int, rng: np.random.Generator, *, quick: bool
-) -> list[Truth]:
+def _check(model: object, scenario: object, goals: Sequence[Goal], design: Design) -> None:
+    check_goals(goals)
+    if not isinstance(scenario, AssumedScenario | AssumedCurve | PilotScenario):
+        raise InputError(
+            "expected AssumedCurve(...), AssumedScenario(...) or PilotScenario(...), got "
+            f"scenario={scenario!r}."
+        )
+    if not isinstance(model, scenario.model_kind):
+        raise InputError(
+            f"expected a {scenario.model_kind.__name__} for this scenario, got "
+            f"{type(model).__name__}."
+        )
+    if isinstance(model, CountModel):
+        if not isinstance(design, ManyModels):
+            raise InputError(f"expected a CurveModel for the design {design.name}, got CountModel.")
+        if model.epsilon.fixed_value is not None:
+            raise InputError("expected a prior of epsilon, got a fixed value: nothing to plan.")
+    if scenario.pilot is not None and not isinstance(design, ManyModels):
+        raise InputError(f"expected the design many to extend a pilot, got {design.name}.")
+
+
+def _truths(scenario: Scenario, simulations: int, setting: Setting, *, quick: bool) -> list[Any]:
     """The truth of each simulation.
 
     Those of a quick search are evenly spaced quantiles of epsilon among many draws, in an order in which
-    the first few are spread over all: 8 random draws of a wide posterior would represent it badly.
+    the first few are spread over all: a few random draws of a wide posterior would represent it badly.
     """
+    rng, model = setting.stream(TRUTHS, 0), setting.model
     if not quick:
-        return scenario.truths(simulations, rng=rng)
-    many = scenario.truths(QUICK_DRAWS * QUICK_SIMULATIONS, rng=rng)
-    ordered = sorted(many, key=lambda truth: truth.epsilon)[QUICK_DRAWS // 2 :: QUICK_DRAWS]
-    places = sorted(range(QUICK_SIMULATIONS), key=lambda k: (k * GOLDEN) % 1)
-    return [ordered[places.index(k)] for k in range(QUICK_SIMULATIONS)]
+        return list(scenario.truths(simulations, model, rng=rng))
+    many = scenario.truths(DRAWS * simulations, model, rng=rng)
+    ordered = sorted(many, key=lambda truth: truth.epsilon)[DRAWS // 2 :: DRAWS]
+    places = sorted(range(simulations), key=lambda k: (k * GOLDEN) % 1)
+    return [ordered[places.index(k)] for k in range(simulations)]
 
 
-def _quick_work(model: CountModel) -> int:
-    """The work limit of a quick search: more simulations where one takes less time."""
-    return QUICK_WORK if model.likelihood.parameters else QUICK_FACTOR * QUICK_WORK
+def _prior_width(model: CountModel | CurveModel, level: float) -> float:
+    """Width of the central interval of the prior, including its probability of no leak at 0."""
+    none = float(getattr(model, "no_leak", None) or 0.0)
+    ends = [max((0.5 + side * level / 2 - none) / (1 - none), 0.0) for side in (-1, 1)]
+    low, high = model.epsilon.quantile(ends)
+    return float(high - (low if ends[0] > 0 else 0.0))
 
 
-def _searched(search: Search, speed: float | None, *, alternatives: bool) -> dict[str, Any]:
-    """The findings of the simulations, as attributes of a plan."""
-    cheapest = search.cheapest(descents=DESCENTS if alternatives else 0)
-    centre, stronger = cheapest or max(search.candidates), None
-    if alternatives:
-        search.simulate_alternatives(centre)
-        stronger = search.stronger_attack(centre)
-    shown = sorted(filter(search.closely, search.answers), key=search.rank)
-    sizes = search.curve_bases(centre)
-    floors = {
-        bases: search.floor_of(bases)
-        for bases in sorted({design.bases for design in shown} | set(sizes))
-    }
-    designs = {d: _planned(search, d, speed, floors[d.bases].median_width) for d in shown}
-    return {
-        "recommended": None if cheapest is None else designs[cheapest],
-        "designs": tuple(designs.values()),
-        "floors": tuple(floors[bases] for bases in sizes),
-        "curves": search.curves(sizes),
-        "stronger": stronger,
-        "complete": not search.out_of_work,
-    }
-
-
-def _check(model: CountModel, scenario: Scenario, goals: Sequence[Goal]) -> None:
-    check_free(model)
-    if not isinstance(scenario, AssumedScenario | PilotScenario):
-        raise InputError(
-            f"expected AssumedScenario(...) or PilotScenario(...), got scenario={scenario!r}."
-        )
-    check_goals(goals)
-    if isinstance(scenario, PilotScenario) and scenario.posterior.model != model:
-        raise InputError("expected the model of the pilot, got another one.")
-
-
-def sizes_between(least: int, most: int) -> list[int]:
-    """Round numbers from ``least`` to ``most``, both included.
-
-    Examples
-    --------
-    >>> sizes_between(5, 40)
-    [5, 7, 10, 15, 20, 30, 40]
-    """
-    round_numbers = {
-        round(step * 10**power) for power in range(len(str(most))) for step in DIGITS_OF_SIZES
-    }
-    return sorted({size for size in round_numbers if least < size < most} | {least, most})
-
-
-def _candidates(
-    scenario: Scenario, most_bases: int, most_challenges: int
-) -> tuple[list[CandidateDesign], int]:
-    """The designs to choose from, and the number of bases that exist already."""
-    pilot = scenario.pilot
-    if pilot is None:
-        bases, old = sizes_between(FEWEST_BASES, most_bases), 0
-        challenges = sizes_between(FEWEST_CHALLENGES, most_challenges)
-    else:
-        old = len(pilot)
-        if old >= most_bases:
-            raise InputError(
-                f"expected most_bases above the {old} bases of the pilot, "
-                f"got most_bases={most_bases}."
-            )
-        bases = [old + new for new in sizes_between(1, most_bases - old)]
-        challenges = [largest_challenges(pilot)]
-    return [CandidateDesign(n, many) for n in bases for many in challenges], old
-
-
-def _planned(
-    search: Search, design: CandidateDesign, speed: float | None, floor_width: float
-) -> PlannedDesign:
-    models, answers = search.cost(design), search.answers[design]
-    low, median, high = np.quantile([answer.width for answer in answers], [0.1, 0.5, 0.9])
-    share, size = search.reached(design), len(answers)
-    claim = claim_of(search.goals)
-    verdicts = [] if claim is None else [claim.outcome(answer) for answer in answers]
+def _planned(search: Search, size: Size, speed: float | None) -> PlannedDesign:
+    answers, models = search.answers[size], search.cost(size)[0]
+    share, often = search.reached(size), len(answers)
     # A share of 0 or 1 has a standard error too: that with one more simulation on either side.
-    near = (share * size + 1) / (size + 2)
+    near = (share * often + 1) / (often + 2)
+    most = max(answer.most_provable for answer in answers)
+    quantiles: dict[str, Any] = {}
+    for name in ("width", "proven"):
+        values = np.quantile([getattr(answer, name) for answer in answers], [0.1, 0.5, 0.9])
+        keys = (f"low_{name}", name, f"high_{name}")
+        quantiles |= {key: _known(value) for key, value in zip(keys, values, strict=True)}
     return PlannedDesign(
-        bases=design.bases,
-        challenges=design.challenges,
-        median_width=float(median),
-        low_width=float(low),
-        high_width=float(high),
-        floor_width=floor_width,
-        probability=share,
-        standard_error=math.sqrt(near * (1 - near) / size),
-        pass_share=verdicts.count(Outcome.PASS) / size if claim else None,
-        fail_share=verdicts.count(Outcome.FAIL) / size if claim else None,
+        sizes=search.setting.design.named(size),
+        words=search.setting.design.words(size),
         models=models,
         hours=None if speed is None else models / speed / 3600,
-        simulations=size,
+        probability=share,
+        standard_error=math.sqrt(near * (1 - near) / often),
+        simulations=often,
+        most_provable=_known(most),
+        pass_share=_share(answers, Outcome.PASS),
+        fail_share=_share(answers, Outcome.FAIL),
+        **quantiles,
     )
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _share(answers: Sequence[Answer], outcome: Outcome) -> float | None:
+    if answers[0].outcome is None:
+        return None
+    return float(np.mean([answer.outcome is outcome for answer in answers]))

@@ -1,114 +1,131 @@
-"""Simulated audits: error rates on the ring, counts from the likelihood, and the resulting interval.
+"""Simulated audits: data of a known truth, and what an audit of them reports.
 
-Each simulation has its own random stream, derived from the seed and its number, and the random numbers
-of its first bases do not depend on the numbers of bases and challenges.  So designs are compared on the
-same random numbers, and results do not depend on the number of processes.
+The posterior, the verdict and the proof come from the functions that audits call.  Only the engine stops
+at its first pass, whose error is far smaller than the variation between audits; a test compares.
+
+Each simulation has its own random stream, derived from the seed and its number, and its first bases and
+models do not depend on the size.  So sizes are compared on the same random numbers, and results do not
+depend on the number of processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from epsilometer._arrays import FloatPair
 from epsilometer._workers import process_pool
+from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.exact.engine import estimate_quickly
+from epsilometer.errors import InputError
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import OtherModels, Question
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihoods import normal_counts
-from epsilometer.model.region import sample_rings
-from epsilometer.planning.floor import known_rates_interval
-from epsilometer.planning.goals import Answer
-from epsilometer.planning.scenarios import Truth
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.scores import Scores
+from epsilometer.planning.designs import Design, Size
+from epsilometer.planning.goals import Answer, DecidedClaim, Goal, ProvenEpsilon
+from epsilometer.planning.scenarios import CountTruth, CurveTruth
+from epsilometer.proofs.proof import prove
 
-RATE_STREAM, COUNT_STREAM, TRUTH_STREAM = 0, 1, 2
-"""The streams of a simulation; truths are shared by all simulations."""
+TRUTHS = 2**32
+"""Number of the stream of the truths, which all simulations share."""
 
 
-class CandidateDesign(NamedTuple):
-    """The numbers of bases, and of challenges per base under each hypothesis."""
+class SimulationJob(NamedTuple):
+    """Simulation ``number`` of a size."""
 
-    bases: int
-    challenges: int
+    size: Size
+    number: int
+    truth: CountTruth | CurveTruth
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
     """The settings of all simulations of a plan."""
 
-    model: CountModel
+    model: CountModel | CurveModel
+    design: Design
+    goals: Sequence[Goal]
     level: float
-    claim: float | None
-    pilot: AttackCounts | None  # counts that every audit starts from, among the design's bases
-    most_bases: int  # rates are drawn for this many; a design uses the first of them
+    error: float
     seed: int
+    pilot: AttackCounts | Scores | None = None  # data that every audit starts from
 
+    @property
+    def old(self) -> int:
+        """Bases of the pilot among those of every size."""
+        return 0 if self.pilot is None else len(self.pilot)
 
-class SimulationJob(NamedTuple):
-    """Simulation ``number`` of a design; 0 challenges mean known error rates."""
+    @property
+    def posterior_needed(self) -> bool:
+        """Whether a goal is about the posterior: proofs alone are far quicker."""
+        return not all(isinstance(goal, ProvenEpsilon) for goal in self.goals)
 
-    design: CandidateDesign
-    number: int
-    truth: Truth
+    @property
+    def question(self) -> Question:
+        """What is asked of every audit."""
+        known = [goal for goal in self.goals if isinstance(goal, DecidedClaim)]
+        judged = {"claim": known[0].claim, "thresholds": known[0].thresholds} if known else {}
+        # The first pass of an engine has no error estimate, and alternative models never decide.
+        return Question(
+            level=self.level,
+            error=self.error,
+            accept_untrusted=True,
+            other_models=OtherModels.NONE,
+            **judged,  # type: ignore[arg-type]
+        )
 
+    def seconds(self, size: Size) -> float:
+        """About how long one simulation takes on one core."""
+        scores = 2 * size.bases * size.each
+        if isinstance(self.model, CountModel):
+            return 0.01 + (0.02 if self.model.likelihood.parameters else 0.004) * size.bases
+        if not self.posterior_needed:
+            return 0.01 + 2e-6 * scores
+        return 0.1 + 0.01 * size.bases + 4e-5 * scores
 
-def stream(seed: int, number: int, part: int) -> np.random.Generator:
-    """The random stream of one part of one simulation."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, part)))
+    def stream(self, number: int, part: int) -> np.random.Generator:
+        """The random stream of one part of one simulation."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number, part)))
 
+    def draw(self, job: SimulationJob) -> AttackCounts | Scores:
+        """The data of a simulated audit, the pilot's first."""
+        new = job.size._replace(bases=job.size.bases - self.old)
+        truth: Any = job.truth
+        drawn = self.design.draw(truth, new, self.model, lambda k: self.stream(job.number, k))
+        pilot: Any = self.pilot
+        joined: AttackCounts | Scores = drawn if pilot is None else pilot.joined(drawn)
+        return joined
 
-def draw_rates(setting: Setting, job: SimulationJob) -> FloatPair:
-    """Error rates of the bases that are new, uniform on the ring."""
-    truth, old = job.truth, 0 if setting.pilot is None else len(setting.pilot)
-    alpha, beta = sample_rings(
-        truth.epsilon,
-        setting.model.delta,
-        truth.strength,
-        size=(setting.most_bases,),
-        rng=stream(setting.seed, job.number, RATE_STREAM),
-    )
-    # With known rates the pilot's counts add no information, so its bases are drawn as well.
-    new = job.design.bases - (old if job.design.challenges else 0)
-    return alpha[:new], beta[:new]
-
-
-def draw_counts(setting: Setting, job: SimulationJob) -> AttackCounts:
-    """The counts of a simulated audit, the pilot's first."""
-    alpha, beta = draw_rates(setting, job)
-    rng = stream(setting.seed, job.number, COUNT_STREAM)
-    trials, truth = job.design.challenges, job.truth
-    if setting.model.likelihood.parameters:
-        z, w = rng.standard_normal((setting.most_bases, 2))[: len(alpha)].T
-        ratio, correlation = truth.variance_ratio, truth.count_correlation
-        w = correlation * z + np.sqrt(1 - correlation**2) * w
-        x, y = normal_counts(trials, alpha, ratio, z), normal_counts(trials, beta, ratio, w)
-    else:
-        from scipy.stats import binom
-
-        # By inversion, so that other numbers of challenges or bases use the same random numbers.
-        uniform = rng.random((setting.most_bases, 2))[: len(alpha)]
-        x = np.asarray(binom.ppf(uniform[:, 0], trials, alpha), dtype=np.int64)
-        y = np.asarray(binom.ppf(uniform[:, 1], trials, beta), dtype=np.int64)
-    new = AttackCounts(false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials)
-    return new if setting.pilot is None else setting.pilot.joined(new)
-
-
-def simulate(setting: Setting, job: SimulationJob) -> Answer:
-    """One simulated audit."""
-    if not job.design.challenges:
-        alpha, beta = draw_rates(setting, job)
-        return Answer(*known_rates_interval(alpha, beta, setting.model, level=setting.level))
-    # The lowest resolution: its error is far smaller than the variation between audits.
-    posterior = estimate_quickly(draw_counts(setting, job), setting.model)
-    low, high = posterior.credible_interval("epsilon", setting.level)
-    if setting.claim is None:
-        return Answer(low, high)
-    return Answer(low, high, posterior.probability_above("epsilon", setting.claim))
+    def simulate(self, job: SimulationJob) -> Answer:
+        """One simulated audit."""
+        data, truth = self.draw(job), job.truth.epsilon
+        if not self.posterior_needed:
+            try:
+                proof = prove(data, delta=self.model.delta, error=self.error)
+            except InputError:
+                return Answer(truth)
+            return Answer(truth, proven=proof.at_least, most_provable=proof.most_provable)
+        quickly: Any = CurveSettings().estimate_quickly
+        if isinstance(self.model, CountModel):
+            quickly = estimate_quickly
+        posterior, question = quickly(data, self.model), self.question
+        result = result_of(posterior, question)
+        low, high = posterior.credible_interval("epsilon", self.level)
+        known = result.proof
+        proven = (0.0, math.inf) if known is None else (known.at_least, known.most_provable)
+        if question.claim is None:
+            return Answer(truth, low, high, math.nan, None, *proven)
+        verdict = result.verdict
+        assert verdict is not None
+        return Answer(truth, low, high, verdict.probability_above, verdict.outcome, *proven)
 
 
 Run = Callable[[Sequence[SimulationJob]], list[Answer]]
@@ -125,20 +142,13 @@ def simulator(
     done = count(1)
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
 
-        def answers(jobs: Sequence[SimulationJob]) -> Iterable[Answer]:
-            if pool is None:
-                return (simulate(setting, job) for job in jobs)
-            # Large designs take longest, so they come first.
-            order = sorted(range(len(jobs)), key=lambda i: -jobs[i].design.bases)
-            futures = {i: pool.submit(simulate, setting, jobs[i]) for i in order}
-            return (futures[i].result() for i in range(len(jobs)))
-
         def run(jobs: Sequence[SimulationJob]) -> list[Answer]:
-            all_answers = []
-            for answer in answers(jobs):
-                all_answers.append(answer)
+            answers = []
+            mapped = map if pool is None else pool.map
+            for answer in mapped(setting.simulate, jobs):
+                answers.append(answer)
                 if on_progress is not None:
                     on_progress(next(done))
-            return all_answers
+            return answers
 
         yield run

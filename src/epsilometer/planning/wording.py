@@ -2,200 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, astuple, fields
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
 
 from epsilometer._files import csv_text
-from epsilometer.planning.goals import WithGoals
+from epsilometer.model.count_model import CountModel
+from epsilometer.model.curve_model import CurveModel
+from epsilometer.planning.designs import ManyModels, OneRunCanaries, PoolModels
+from epsilometer.planning.goals import DecidedClaim, IntervalWidth, ProvenEpsilon
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
-
-
-class SimulatedShare(Protocol):
-    """A design of either plan."""
-
-    @property
-    def probability(self) -> float:
-        """Share of simulations that reached every goal."""
-
-    @property
-    def standard_error(self) -> float:
-        """The Monte Carlo standard error of this share."""
-
-    @property
-    def simulations(self) -> int:
-        """Number of simulated audits."""
-
-
-SIMULATED_WITH = (
-    "Plans are simulated with the count model, not with the curve model that `audit` reports first."
-)
+from epsilometer.planning.scenarios import AssumedCurve, AssumedScenario
+from epsilometer.proofs.proof import rounded_down
 
 NEAR_FLOOR = 1.15
-"""Up to this multiple of the floor, more challenges hardly narrow the interval."""
+"""Up to this multiple of the floor, more models hardly narrow the interval."""
+
+INTERFERE = (
+    "Canaries of one run interfere with each other; the simulated ones do not. Keep them a small share "
+    "of the training data."
+)
+ONE_STRENGTH = (
+    "One run cannot tell a weak attack on a leaky algorithm from a strong attack on a private one, so "
+    "the interval has a floor unless the strength is known (--known-strength)."
+)
+NOT_JUDGED = (
+    "Nothing is judged from points that share models: there, only a proof decides about a claim."
+)
 
 
 def recommendation(plan: AuditPlan) -> str:
-    """The recommended design, in one sentence."""
+    """The recommended size, in a sentence or two."""
+    goals = " and ".join(goal.words(plan.level) for goal in plan.goals)
     if plan.nothing_needed:
         return (
-            f"Nothing needs to be measured: the prior alone gives {goal_words(plan)} "
-            f"(its {100 * plan.level:g} % interval is {number_words(plan.prior_width)} wide)."
+            f"Nothing needs to be measured: the prior alone gives {goals} (it is "
+            f"{number_words(plan.prior_width)} wide)."
         )
-    design = plan.recommended
-    if design is None:
-        tried = f"{plan.most.bases:,} bases"
-        if plan.curves:
-            tried = f"audits of up to {tried} with {plan.most.challenges:,} challenges each"
+    if plan.impossible:
+        return f"No audit reaches {goals}: {plan.impossible}."
+    often, best = f"with probability {plan.wanted_probability:g}", plan.recommended
+    if best is None:
         if not plan.complete:
             return (
-                f"No design was found in the quick search that reaches {goal_words(plan)} with "
-                f"probability {plan.wanted_probability:g}. It did not examine every design; --thorough "
-                "does."
+                f"No size was found that reaches {goals} {often}: the search reached its work limit. "
+                "--thorough searches to the end."
             )
-        return (
-            f"No audit within the limits reaches {goal_words(plan)} with probability "
-            f"{plan.wanted_probability:g}: {tried} do not."
-        )
-    time = "" if design.hours is None else f" ({number_words(design.hours)} h)"
-    added = ""
-    if plan.scenario.pilot is not None:
-        new = design.bases - len(plan.scenario.pilot)
-        added = f" ({new:,} in addition to those of the pilot)"
-    size = (
-        f"{design.bases:,} challenge bases{added} with {design.challenges:,} challenges per base under "
-        "each hypothesis"
-    )
-    often = f"{goal_words(plan)} in {share_words(design)}"
-    widths = (
-        f"the median width is {number_words(design.median_width)} ({number_words(design.low_width)} to "
-        f"{number_words(design.high_width)} in 80 % of such audits)."
-    )
+        return f"No audit within the limits reaches {goals} {often}: even {plan.largest} do not."
+    size = size_words(plan, best)
+    reach = f"{goals} in {reached_words(best)} simulated audits."
     if plan.complete:
-        return f"Take {size}: {design.models:,} models{time} reach {often}; {widths}"
+        return f"Take {size}: they reach {reach}"
     return (
-        f"At most {design.models:,} models{time} are needed: {size} reach {often}; {widths} This is not "
-        "a recommendation: the quick search reached its work limit before it had examined "
-        f"designs of down to half this cost. Run --thorough to find the cheapest."
+        f"At most {size} are needed: they reach {reach} This is not a recommendation: the search "
+        "reached its work limit, and cheaper sizes may do. --thorough searches to the end."
     )
+
+
+def size_words(plan: AuditPlan, design: PlannedDesign) -> str:
+    """The sizes of a design in words, with their cost."""
+    words = design.words
+    if isinstance(plan.design, ManyModels):
+        added = "" if plan.scenario.pilot is None else " in addition to the pilot's"
+        words += f" ({design.models:,} models{added})"
+    return words if design.hours is None else f"{words}, {number_words(design.hours)} h of training"
 
 
 def help_sentences(plan: AuditPlan) -> list[str]:
-    """The precision of the search, and the effect of more challenges, bases or stronger attacks."""
-    if plan.nothing_needed or not plan.designs:
+    """What the plan assumes, what such audits report, the precision, and what would help."""
+    if not plan.designs:
         return []
-    sentences = []
+    shown = plan.recommended or plan.designs[-1]
+    sentences = [_reported(plan, shown)]
     if plan.quick and plan.recommended is not None:
-        recommended = plan.recommended
         sentences.append(
-            f"This is a quick search: the probability comes from {recommended.simulations} simulated "
-            f"audits ({precision_words(recommended)}), and a cheaper design may exist. --thorough "
-            "simulates 100, and alternatives."
+            f"This is a quick search: the probability comes from {shown.simulations} simulated audits "
+            f"({_precision(shown)}). --thorough simulates 100, and more sizes."
         )
-    design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
-    floor = f"{number_words(design.floor_width)} with {design.bases:,} bases"
-    if design.median_width <= NEAR_FLOOR * design.floor_width:
+    floor = plan.floor
+    if floor is not None and floor.width is not None and shown.width is not None:
+        even = f"with {floor.words} it would be {number_words(floor.width)} wide"
+        more = f"More {plan.design.names[1]}"
+        if shown.width <= NEAR_FLOOR * floor.width:
+            sentences.append(f"{more} hardly narrow the interval: even {even}.")
+        else:
+            sentences.append(f"{more} can narrow the interval: {even}.")
+    if shown.most_provable is not None and plan.goal(ProvenEpsilon) is not None:
         sentences.append(
-            f"More challenges no longer help: even with known error rates the width would be {floor}; "
-            "only more bases or a stronger attack would narrow it."
+            f"No outcome of this size could prove more than {rounded_down(shown.most_provable)}."
         )
-    else:
-        sentences.append(f"More challenges can narrow the interval to {floor} at best (its floor).")
-    wanted = plan.wanted_probability
-    short = [f.bases for f in plan.floors if f.probability is not None and f.probability < wanted]
-    if short and plan.width_goal is not None:
-        sentences.append(
-            f"With {max(short):,} bases or fewer, no number of challenges reaches a width of "
-            f"{plan.width_goal.at_most:g} often enough."
-        )
-    if plan.stronger is not None:
-        sentences.append(
-            f"With attacks of strength {plan.stronger.strength:g}, the interval of {design.bases:,} x "
-            f"{design.challenges:,} would be about {number_words(plan.stronger.median_width)} wide "
-            f"instead of {number_words(design.median_width)}."
-        )
-    if plan.model.likelihood.parameters:
-        sentences.append("Widths with estimated correlations are accurate to 5 %.")
-    return [*sentences, SIMULATED_WITH]
+    sentences += _assumed(plan)
+    if isinstance(plan.design, OneRunCanaries):
+        sentences.append(INTERFERE + _share(plan.design, shown))
+        if plan.model.strength.fixed_value is None and plan.goal(IntervalWidth) is not None:
+            sentences.append(ONE_STRENGTH)
+    if isinstance(plan.design, PoolModels) and plan.goal(DecidedClaim) is not None:
+        sentences.append(NOT_JUDGED)
+    return sentences
 
 
-def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
-    """Heading and rows of the designs, the recommended one marked."""
-    verdicts = plan.claim_goal is not None
-    hours = any(design.hours is not None for design in plan.designs)
-    head = ("", "bases", "challenges", "width", "(10-90 %)", "floor", "reached")
-    ends = (*(("PASS", "FAIL") if verdicts else ()), "models", *(("hours",) if hours else ()))
-    rows: list[tuple[str, ...]] = [(*head, *ends)]
-    for design in plan.designs:
-        shares = (design.pass_share, design.fail_share)
-        time = "" if design.hours is None else number_words(design.hours)
-        rows.append(
-            (
-                "*" if design == plan.recommended else " ",
-                f"{design.bases:,}",
-                f"{design.challenges:,}",
-                number_words(design.median_width),
-                f"{number_words(design.low_width)}-{number_words(design.high_width)}",
-                number_words(design.floor_width),
-                reached_words(design),
-                *((f"{share:.2f}" for share in shares) if verdicts else ()),
-                f"{design.models:,}",
-                *((time,) if hours else ()),
-            )
-        )
-    return rows
+def _reported(plan: AuditPlan, shown: PlannedDesign) -> str:
+    """What audits of the size report, in a sentence."""
+    who = "Such audits" if plan.recommended is not None else f"Audits of {shown.words}"
+    width = ""
+    if shown.width is not None:
+        ends = f"{number_words(shown.low_width)} to {number_words(shown.high_width)}"
+        width = f"an interval {number_words(shown.width)} wide ({ends} in 80 % of them), and "
+    proven = f"{rounded_down(shown.low_proven)} to {rounded_down(shown.high_proven)} in 80 %"
+    return (
+        f"{who} typically report {width}a proof that epsilon is at least {rounded_down(shown.proven)} "
+        f"({proven}; error {100 * plan.error:g} %)."
+    )
 
 
-def described(plan: AuditPlan) -> dict[str, Any]:
-    """The plan as plain values."""
-    return {
-        "recommendation": recommendation(plan),
-        "what_helps": help_sentences(plan),
-        "nothing_needed": plan.nothing_needed,
-        "wanted": {
-            "width": None if plan.width_goal is None else plan.width_goal.at_most,
-            "claim": None if plan.claim_goal is None else plan.claim_goal.claim,
-            "probability": plan.wanted_probability,
-            "level": plan.level,
-        },
-        "scenario": plan.scenario.described(),
-        "model": {
-            "delta": plan.model.delta,
-            "likelihood": type(plan.model.likelihood).__name__,
-            "epsilon_prior": repr(plan.model.epsilon),
-            "strength_prior": repr(plan.model.strength),
-        },
-        "recommended": None if plan.recommended is None else asdict(plan.recommended),
-        "designs": [asdict(design) for design in plan.designs],
-        "floors": [asdict(floor) for floor in plan.floors],
-        "stronger_attack": None if plan.stronger is None else asdict(plan.stronger),
-        "prior_width": plan.prior_width,
-        "most": plan.most._asdict(),
-        "seed": plan.seed,
-        "quick": plan.quick,
-        "complete": plan.complete,
-    }
+def _assumed(plan: AuditPlan) -> list[str]:
+    truth = plan.scenario
+    if isinstance(truth, AssumedCurve):
+        return [
+            f"Assumed: scores of a {truth.family.name} trade-off curve with epsilon = "
+            f"{truth.epsilon:g} at delta = {plan.model.delta:g}, and attacks of mean strength "
+            f"{truth.strength:g}. Weaker attacks need more."
+        ]
+    if isinstance(truth, AssumedScenario):
+        return [
+            f"Assumed: epsilon = {truth.epsilon:g} at delta = {plan.model.delta:g} and attacks of "
+            f"strength {truth.strength:g}, under the count model."
+        ]
+    return []
 
 
-def designs_csv(designs: Sequence[PlannedDesign]) -> str:
-    """The table as CSV, with full precision."""
-    rows = [["" if value is None else value for value in astuple(design)] for design in designs]
-    return csv_text([field.name for field in fields(PlannedDesign)], rows)
+def _share(design: OneRunCanaries, shown: PlannedDesign) -> str:
+    if design.dataset_size is None:
+        return ""
+    inside = shown.sizes["canaries"] // (2 * design.runs)
+    return (
+        f" Here about {inside:,} are in a run, {100 * inside / design.dataset_size:.3g} % of "
+        f"{design.dataset_size:,} records."
+    )
 
 
-def goal_words(plan: WithGoals) -> str:
-    """The goals in words."""
-    parts = []
-    if plan.width_goal is not None:
-        parts.append(
-            f"a {100 * plan.level:g} % interval of epsilon at most {plan.width_goal.at_most:g} wide"
-        )
-    if plan.claim_goal is not None:
-        parts.append(f"a verdict on the claim of {plan.claim_goal.claim:g}")
-    return " and ".join(parts)
-
-
-def reached_words(design: SimulatedShare) -> str:
+def reached_words(design: PlannedDesign) -> str:
     """How many simulated audits reached the goals.
 
     A share with a standard error would say less: of 8 of 8 audits it is 1.00, with an error of 0.
@@ -203,18 +149,93 @@ def reached_words(design: SimulatedShare) -> str:
     return f"{round(design.probability * design.simulations):,} of {design.simulations:,}"
 
 
-def share_words(design: SimulatedShare) -> str:
-    """The share of simulated audits that reached the goals, as counts."""
-    return f"{reached_words(design)} simulated audits"
+COLUMNS: dict[str, Callable[[PlannedDesign], str]] = {
+    "reached": reached_words,
+    "width": lambda design: number_words(design.width),
+    "(10-90 %)": lambda d: f"{number_words(d.low_width)}-{number_words(d.high_width)}",
+    "proven": lambda design: rounded_down(design.proven),
+    "PASS": lambda design: number_words(design.pass_share),
+    "FAIL": lambda design: number_words(design.fail_share),
+    "models": lambda design: f"{design.models:,}",
+    "hours": lambda design: number_words(design.hours),
+}
+"""Columns of the table after the sizes; one without values is left out."""
 
 
-def precision_words(design: SimulatedShare) -> str:
+def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
+    """Heading and rows of the simulated sizes, the recommended one marked."""
+    first, sizes = plan.designs[0], [*plan.designs[0].sizes]
+    columns = {
+        name: words
+        for name, words in COLUMNS.items()
+        if words(first).strip("-") and not (name == "models" and "bases" not in sizes)
+    }
+    rows = [("", *sizes, *columns)]
+    for design in plan.designs:
+        mark = "*" if design is plan.recommended else ""
+        counted = (f"{number:,}" for number in design.sizes.values())
+        rows.append((mark, *counted, *(words(design) for words in columns.values())))
+    return rows
+
+
+def described(plan: AuditPlan) -> dict[str, Any]:
+    """The plan as plain values."""
+    width, claim, proof = (plan.goal(kind) for kind in (IntervalWidth, DecidedClaim, ProvenEpsilon))
+    return {
+        "design": plan.design.name,
+        "recommendation": recommendation(plan),
+        "what_helps": help_sentences(plan),
+        "nothing_needed": plan.nothing_needed,
+        "impossible": plan.impossible,
+        "wanted": {
+            "width": None if width is None else width.at_most,
+            "claim": None if claim is None else claim.claim,
+            "proven": None if proof is None else proof.at_least,
+            "probability": plan.wanted_probability,
+            "level": plan.level,
+            "error": plan.error,
+        },
+        "scenario": plan.scenario.described(),
+        "model": _model(plan.model),
+        "recommended": None if plan.recommended is None else asdict(plan.recommended),
+        "designs": [asdict(design) for design in plan.designs],
+        "floor": None if plan.floor is None else asdict(plan.floor),
+        "limits": asdict(plan.design),
+        "prior_width": plan.prior_width,
+        "seed": plan.seed,
+        "quick": plan.quick,
+        "complete": plan.complete,
+    }
+
+
+def _model(model: CountModel | CurveModel) -> dict[str, object]:
+    values: dict[str, object] = {"kind": "curve", "delta": model.delta}
+    if isinstance(model, CountModel):
+        values |= {"kind": "count", "likelihood": type(model.likelihood).__name__}
+    else:
+        values |= {"families": [f.name for f in model.families], "mixing": model.mixing.name}
+    return values | {"epsilon_prior": repr(model.epsilon), "strength": repr(model.strength)}
+
+
+def designs_csv(plan: AuditPlan) -> str:
+    """The table as CSV, with full precision."""
+    rows = []
+    for design in plan.designs:
+        values = asdict(design)
+        rows.append(values.pop("sizes") | values)
+    names = list(rows[0]) if rows else []
+    return csv_text(names, [["" if row[n] is None else row[n] for n in names] for row in rows])
+
+
+def _precision(design: PlannedDesign) -> str:
     """The precision of a share: its standard error, or a confidence bound if all audits agree."""
     if design.probability < 1:
         return f"standard error {design.standard_error:.2f}"
     return f"at least {0.05 ** (1 / design.simulations):.2f} with 95 % confidence"
 
 
-def number_words(value: float) -> str:
-    """Three significant digits, without an exponent where possible."""
+def number_words(value: float | None) -> str:
+    """Three significant digits, without an exponent where possible; nothing for None."""
+    if value is None:
+        return ""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

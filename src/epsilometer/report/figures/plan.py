@@ -1,11 +1,11 @@
-"""What an audit of a given size would find: widths and probabilities over the number of challenges."""
+"""What audits of several sizes would report: widths or proofs, and how often the goals are reached."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from epsilometer._text import percent
-from epsilometer.planning.plan import AuditPlan, PlannedDesign
+from epsilometer.planning.goals import IntervalWidth, ProvenEpsilon
 from epsilometer.report.figures import render_print, style
 from epsilometer.report.figures.marks import (
     Axis,
@@ -21,6 +21,8 @@ from epsilometer.report.figures.marks import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from epsilometer.planning.plan import AuditPlan
+
 
 def draw_plan(plan: AuditPlan) -> Figure:
     """Draw the sheet below."""
@@ -28,67 +30,52 @@ def draw_plan(plan: AuditPlan) -> Figure:
 
 
 def plan_sheet(plan: AuditPlan) -> Sheet:
-    """The width and how often the goals are reached, for several numbers of bases.
+    """The width, or what is proven if no goal needs a posterior, and how often goals are reached.
 
-    Points are simulated designs, with the 10 to 90 % range of widths and one standard error of
-    probabilities; lines a surface fitted to all simulations; the star is the recommended design.
-    A pilot that is extended has one number of challenges: then the bases are on the axis.
+    Points are simulated sizes, with the 10 to 90 % range, or one standard error of probabilities; the
+    star is the recommended size.  One line for each number of bases, runs or points.
     """
-    widths, shares = _limits(plan)
-    for curve in plan.curves:
-        label, colour = f"{curve.bases:,} bases", _colour(plan, curve.bases)
-        widths.append(Line(curve.challenges, curve.width, colour, label))
-        shares.append(Line(curve.challenges, curve.probability, colour, label))
-    for design in plan.designs:
-        look: dict[str, Any] = {"size": 5}
-        if design == plan.recommended:
-            look = {"symbol": "star", "size": 15}
-        x, colour = [_place(plan, design)], _colour(plan, design.bases)
-        ends = [design.low_width], [design.high_width]
-        widths.append(Points(x, [design.median_width], colour, y_ends=ends, **look))
-        share, error = design.probability, design.standard_error
-        ends = [share - error], [share + error]
-        shares.append(Points(x, [share], colour, y_ends=ends, **look))
-    what = "challenges a base" if plan.curves else "challenge bases"
-    across = Axis(what, logarithmic=True, plain=True)
-    width = f"width of the {percent(plan.level)} interval of epsilon"
-    plots = [
-        Plot(across, Axis(width, logarithmic=True, plain=True), widths),
-        Plot(across, Axis("probability that the goal is reached", (-0.03, 1.06)), shares),
-    ]
-    title = "dotted: the floor, if every error rate were known"
-    whole = "What an audit of this size would find"
-    return Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
-
-
-def _place(plan: AuditPlan, design: PlannedDesign) -> int:
-    return design.challenges if plan.curves else design.bases
-
-
-def _colour(plan: AuditPlan, bases: int) -> str:
-    known = [curve.bases for curve in plan.curves]
-    if not known:
-        return style.SEVERAL[0]
-    return style.SEVERAL[known.index(bases) % len(style.SEVERAL)] if bases in known else "grey"
-
-
-def _limits(plan: AuditPlan) -> tuple[list[Mark], list[Mark]]:
-    """What is wanted, and the floors of widths."""
-    floors = {floor.bases: floor.median_width for floor in plan.floors}
-    widths: list[Mark] = []
-    if floors and not plan.curves:
-        widths.append(Line(list(floors), list(floors.values()), "grey", width=1.2, dash="dot"))
-        most = max(floors)
-        widths.append(Note("floor", floors[most], most))
-    for curve in plan.curves:
-        widths.append(
-            ReferenceLine(y=floors[curve.bases], colour=_colour(plan, curve.bases), width=1.2)
-        )
-    if plan.width_goal is not None:
-        # Words at the end where curves of large audits have left it.
-        wanted, most = plan.width_goal.at_most, max(_place(plan, design) for design in plan.designs)
-        widths += [
-            ReferenceLine(y=wanted, dash="dash", width=1),
-            Note(f"wanted: {wanted:g}", wanted, most),
+    by, across = plan.design.names
+    if plan.scenario.pilot is not None:  # only the number of bases varies
+        across, by = by, across
+    estimated = any(design.width is not None for design in plan.designs)
+    value = "width" if estimated else "proven"
+    wanted = plan.goal(IntervalWidth if estimated else ProvenEpsilon)
+    values: list[Mark] = []
+    shares: list[Mark] = [ReferenceLine(y=plan.wanted_probability, dash="dash", width=1)]
+    if wanted is not None:
+        goal = wanted.at_most if estimated else wanted.at_least
+        most = max(design.sizes[across] for design in plan.designs)
+        values += [
+            ReferenceLine(y=goal, dash="dash", width=1),
+            Note(f"wanted: {goal:g}", goal, most),
         ]
-    return widths, [ReferenceLine(y=plan.wanted_probability, dash="dash", width=1)]
+    for number, group in enumerate(sorted({design.sizes[by] for design in plan.designs})):
+        mine = sorted(
+            (design for design in plan.designs if design.sizes[by] == group),
+            key=lambda design: design.sizes[across],
+        )
+        x, colour = [d.sizes[across] for d in mine], style.SEVERAL[number % len(style.SEVERAL)]
+        y, share = [getattr(d, value) for d in mine], [d.probability for d in mine]
+        label = f"{group:,} {by if group != 1 else by.removesuffix('s')}"
+        values.append(Line(x, y, colour, label))
+        shares.append(Line(x, share, colour, label))
+        for at, design in zip(x, mine, strict=True):
+            look: dict[str, Any] = {"size": 5}
+            if design is plan.recommended:
+                look = {"symbol": "star", "size": 15}
+            low, high = ([getattr(design, f"{end}_{value}")] for end in ("low", "high"))
+            error, middle = design.standard_error, design.probability
+            ends = [max(middle - error, 0.0)], [min(middle + error, 1.0)]
+            values.append(
+                Points([at], [getattr(design, value)], colour, y_ends=(low, high), **look)
+            )
+            shares.append(Points([at], [middle], colour, y_ends=ends, **look))
+    title = f"width of the {percent(plan.level)} interval" if estimated else "proven epsilon"
+    size = Axis(across, logarithmic=True, plain=True)
+    plots = [
+        Plot(size, Axis(title, from_zero=True), values),
+        Plot(size, Axis("probability that the goals are reached", (-0.03, 1.06)), shares),
+    ]
+    whole = "What audits of this size would report"
+    return Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below")
