@@ -235,7 +235,7 @@ def test_spreadsheets_run_no_statistic() -> None:
             exact, 12.0, "PASS (judged)", "This is not a proof of privacy.", marks=pytest.mark.slow
         ),
         pytest.param(
-            exact, 2.0, "INCONCLUSIVE", "times as many challenge bases", marks=pytest.mark.slow
+            exact, 2.0, "INCONCLUSIVE", "lies on both sides of the claim", marks=pytest.mark.slow
         ),
         pytest.param(
             exact, 9.0, "INCONCLUSIVE", "with its scale multiplied by 2 the", marks=pytest.mark.slow
