@@ -22,11 +22,8 @@ from scipy.stats import binom, norm
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.model.gaussian_mechanism import (
-    epsilon_of_gaussian,
-    gaussian_delta,
-    least_epsilon,
-)
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, gaussian_delta
+from studies.mechanisms import least_epsilon
 
 
 class Interference(Protocol):

@@ -7,16 +7,31 @@ orders outcomes like the likelihood ratio.  Everything here concerns one point a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, least_epsilon
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+
+def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance: float) -> float:
+    """Find where a delta that falls with epsilon, but never to 0, reaches the given one."""
+    delta = _validate.delta(delta)
+    if delta == 0:
+        return math.inf
+    if delta_at(0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while delta_at(high) > delta:
+        high *= 2
+    return float(brentq(lambda epsilon: delta_at(epsilon) - delta, 0.0, high, xtol=tolerance))
 
 
 class Mechanism(Protocol):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilometer import _validate
@@ -43,24 +41,8 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
     >>> round(gaussian_epsilon(0.126937, sensitivity=1.0, noise=1.0), 4)
     1.0
     """
-    return least_epsilon(
-        lambda epsilon: gaussian_delta(epsilon, sensitivity=sensitivity, noise=noise),
-        delta,
-        tolerance=1e-10,
-    )
-
-
-def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance: float) -> float:
-    """Find where a delta that falls with epsilon, but never to 0, reaches the given one."""
-    delta = _validate.delta(delta)
-    if delta == 0:
-        return math.inf
-    if delta_at(0.0) <= delta:
-        return 0.0
-    high = 1.0
-    while delta_at(high) > delta:
-        high *= 2
-    return float(brentq(lambda epsilon: delta_at(epsilon) - delta, 0.0, high, xtol=tolerance))
+    ratio = _validate.positive("sensitivity", sensitivity) / _validate.positive("noise", noise)
+    return float(epsilon_of_gaussian(ratio, delta))
 
 
 _NO_PRIVACY_SEPARATION = 1e50

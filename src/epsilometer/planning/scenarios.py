@@ -16,7 +16,8 @@ from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.families import Family, Gaussian
+from epsilometer.model.families import Gaussian
+from epsilometer.model.family import Family
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
