@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files
-from epsilometer._arrays import OnMessage
 from epsilometer._table import escaped
 from epsilometer.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilometer._arrays import OnMessage  # which imports NumPy; a command's help needs none
 
 SECONDS_BETWEEN = 0.2
 """Time between two updates of a bar."""
@@ -82,20 +84,15 @@ class TerminalBar:
     """
 
     def __init__(self, *, wait: float = 0.0) -> None:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
 
-        text = TextColumn("{task.description}", markup=False)
-        columns = (SpinnerColumn(), text, BarColumn(), TimeRemainingColumn())
+        text = progress.TextColumn("{task.description}", markup=False)
+        left = progress.TimeRemainingColumn()
+        columns = (progress.SpinnerColumn(), text, progress.BarColumn(), left)
         console = Console(file=sys.stderr)
         # In a log, where nothing can be taken away, the last state stays.
-        self._bar = Progress(*columns, console=console, transient=console.is_terminal)
+        self._bar = progress.Progress(*columns, console=console, transient=console.is_terminal)
         self._task = self._bar.add_task("", total=None)
         self._timer = threading.Timer(wait, self._bar.start)
         self._timer.daemon = True

@@ -44,9 +44,8 @@ def check_ending(path: Path | None, endings: Sequence[str], *, option: str) -> N
         return
     known = " or ".join([", ".join(endings[:-1]), endings[-1]] if endings[1:] else endings)
     ending = f"an ending {path.suffix}" if path.suffix else "no ending"
-    raise InputError(
-        f"{path}: expected a file name for {option} that ends in {known}, got {ending}."
-    )
+    wanted = f"a file name for {option} that ends in {known}"
+    raise InputError(f"{path}: expected {wanted}, got {ending}.")
 
 
 def check_file(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epsilometer._text import digits_of, probability_text
+from epsilometer._text import capital, digits_of, probability_text
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.objections import PRIOR_DECIDES
@@ -76,8 +76,7 @@ def _other_priors(result: Result, verdict: Verdict) -> list[str]:
         outcomes.add(outcome)
         parts.append(f"{probability_text(above)} ({outcome}) with {other.factor:g} times the scale")
     if parts:
-        decides = f"{PRIOR_DECIDES[:1].upper()}{PRIOR_DECIDES[1:]}: with"
-        start = "With" if len(outcomes) == 1 else decides
+        start = "With" if len(outcomes) == 1 else f"{capital(PRIOR_DECIDES)}: with"
         said.append(f"{start} other priors the probability would be {' and '.join(parts)}.")
     return said
 
@@ -128,20 +127,14 @@ def settled_claims(result: Result) -> str:
     if proof is not None and proof.at_least > 0:
         said.append(f"Claims below {rounded_down(proof.at_least)} are refuted.")
     if result.contradiction is None:
-        said.append(_by_the_posterior(result))
+        thresholds = result.question.thresholds
+        tails = [1 - thresholds.fail_at_least, 1 - thresholds.pass_at_most]
+        fails, passes = result.posterior.quantile("epsilon", tails).tolist()
+        digits = digits_of(fails, passes)
+        failing = f", and one of {fails:.{digits}f} or less would fail" if fails > 0 else ""
+        passing = f"By the posterior alone a claim of {passes:.{digits}f} or more would pass"
+        said.append(f"{passing}{failing}.")
     return " ".join(said)
-
-
-def _by_the_posterior(result: Result) -> str:
-    thresholds = result.question.thresholds
-    fails, passes = result.posterior.quantile(
-        "epsilon", [1 - thresholds.fail_at_least, 1 - thresholds.pass_at_most]
-    )
-    digits = digits_of(float(fails), float(passes))
-    passing = f"By the posterior alone a claim of {passes:.{digits}f} or more would pass"
-    if not fails > 0:
-        return f"{passing}."
-    return f"{passing}, and one of {fails:.{digits}f} or less would fail."
 
 
 # --- assumptions --------------------------------------------------------------------------------------

@@ -89,21 +89,15 @@ def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict
 
 
 def _curve_values(result: CurveResult) -> dict[str, Any]:
-    posterior, level = result.posterior, result.level
+    posterior, at_level = result.posterior, {"level": result.level}
     return {
         "no_leak": posterior.solution.no_leak,
         "families": list(posterior.families),
         "bases": [
             {
                 "challenge_base": leak.name,
-                "epsilon": {
-                    "median": leak.median,
-                    "interval": [leak.low, leak.high],
-                    "level": level,
-                },
-                "auc": leak.auc,
-                "models_h0": leak.models_h0,
-                "models_h1": leak.models_h1,
+                "epsilon": {"median": leak.median, "interval": (leak.low, leak.high)} | at_level,
+                **{name: getattr(leak, name) for name in ("auc", "models_h0", "models_h1")},
             }
             for leak in result.leaks
         ],
