@@ -306,6 +306,7 @@ def test_what_the_sampler_cannot_do_is_refused(model: em.CountModel, message: st
         mcmc(model)
 
 
+@pytest.mark.slow
 def test_sweeps_are_for_groups_and_auxiliaries_for_attacks() -> None:
     short = em.engines.McmcSettings(num_iterations=20, num_warmup=0, num_chains=1, num_sweeps=2)
     more_sweeps, more_auxiliaries = replace(short, num_sweeps=5), replace(short, num_auxiliary=5)
