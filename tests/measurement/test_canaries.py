@@ -10,8 +10,8 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.measurement.canaries import flip
 from epsilometer.measurement.canary_kinds import KINDS, Crafted, Wanted
+from epsilometer.measurement.coins import flip
 from epsilometer.measurement.population import Dataset, Point, Population
 
 KIND_NAMES = ("population", "mislabelled", "noise")
@@ -251,7 +251,7 @@ def test_losses_that_are_none() -> None:
         canaries.scores(["a"] * 20)
     with pytest.raises(InputError, match="canary 0: expected a number as loss, got nan"):
         canaries.scores(np.full(20, np.inf), compared_with=np.full(20, np.inf))
-    with pytest.raises(InputError, match=r"expected 20 losses.*do the canaries come from another"):
+    with pytest.raises(InputError, match=r"expected 20 losses.*of the same canaries"):
         canaries.scores(np.zeros(19))
 
 

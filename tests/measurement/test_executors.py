@@ -46,10 +46,8 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         measure(plan(), executor=running.executor)
 
 
-@pytest.mark.parametrize(
-    "victims",
-    ["workers", pytest.param("everyone", marks=pytest.mark.slow)],  # waits for 20 s
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("victims", ["workers", "everyone"])
 def test_all_workers_are_gone(
     victims: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -124,6 +122,7 @@ em.measure(plan, executor="processes", workers=1)
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_ends_with_advice(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(SCRIPT, encoding="utf-8")

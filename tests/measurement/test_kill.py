@@ -157,6 +157,7 @@ def test_killed_repeatedly_on_dask(
     assert all(worker.poll() is None for worker in running.workers)
 
 
+@pytest.mark.slow
 def test_a_local_dask_cluster_ends_with_its_run(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     run = runner.start(path, "dask", "--replicates", "1000", "--seconds", "0.02")
@@ -219,7 +220,8 @@ def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "executor", ["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)]
+    "executor",
+    ["serial", *(pytest.param(name, marks=pytest.mark.slow) for name in ("threads", "processes"))],
 )
 def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
@@ -238,6 +240,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
     assert exported(path) == uninterrupted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [4096, 20_000, 40_000])
 def test_a_full_disk_from_the_start(size: int, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"

@@ -85,7 +85,9 @@ def stored(losses: em.Losses, number: int) -> tuple[FloatArray, BoolArray]:
     return losses.loss[rows], losses.hypothesis[rows] == 1
 
 
-@pytest.mark.parametrize("executor", ["serial", "threads", "processes"])
+@pytest.mark.parametrize(
+    "executor", ["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)]
+)
 def test_the_store_has_coins_and_losses(executor: str, tmp_path: Path) -> None:
     plan = one_run_plan(runs=2)
     found = em.measure(plan, tmp_path / "s.db", executor=executor, workers=2)

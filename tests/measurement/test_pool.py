@@ -194,7 +194,7 @@ def test_more_models_do_not_change_the_first(tmp_path: Path) -> None:
     assert (fewer.trained, fewer.only) == (0, first)
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_executors_agree(executor: str) -> None:
     plan = pool_plan(models=10, references=4)
     assert measure(plan, executor=executor, workers=2).only == measure(plan).only

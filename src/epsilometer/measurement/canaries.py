@@ -29,6 +29,7 @@ from epsilometer.measurement.canary_kinds import (
     as_points,
     kind_of,
 )
+from epsilometer.measurement.coins import check_coins, check_stream, flip
 from epsilometer.measurement.population import (
     Array,
     Dataset,
@@ -215,8 +216,6 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             digest.update(b"" if array is None else array_fingerprint(array).encode())
         return digest.hexdigest()
 
-    # --- after training -----------------------------------------------------------------------
-
     def scores(
         self,
         loss_of: Callable[[Point], float] | ArrayLike,
@@ -253,19 +252,17 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         if callable(loss_of):
             losses = np.array([_loss(loss_of, point) for point in points_of(self.points)])
         else:
-            losses = _numbers(loss_of)
+            try:
+                losses = np.asarray(loss_of, dtype=float)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise InputError(f"expected one number per canary as losses ({error}).") from None
         if losses.shape != self.coins.shape:
-            hint = "do the canaries come from another file?"
-            if losses.ndim != 1:
-                hint = "give one loss per canary, not their mean and not one per class."
             raise InputError(
                 f"expected {len(self)} losses, one per canary in their order, got shape "
-                f"{losses.shape}: {hint}"
+                f"{losses.shape}; not their mean, not one per class, and of the same canaries."
             )
         check_losses(losses)
         return losses
-
-    # --- files --------------------------------------------------------------------------------
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write coins and identities to a file .npz; records are stored as indices, not copied.
@@ -347,12 +344,9 @@ def _check_compatible(dataset: Dataset, canaries: Dataset) -> None:
             f"expected canaries with the shape of the records, {record_shape}, got shape {theirs}."
         )
     if (dataset.labels is None) != (canaries.labels is None):
-        with_labels, without = "records", "canaries"
-        if dataset.labels is None:
-            with_labels, without = without, with_labels
+        where = "canaries" if dataset.labels is None else "records"
         raise InputError(
-            f"expected labels for both records and canaries or for neither, got {with_labels} with "
-            f"labels and {without} without."
+            f"expected labels for both records and canaries or for neither, got labels of {where} only."
         )
 
 
@@ -396,13 +390,6 @@ def _loss(loss_of: Callable[[Point], float], point: Point) -> float:
         ) from error
 
 
-def _numbers(values: Any) -> FloatArray:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"expected one number per canary as losses ({error}).") from None
-
-
 def check_losses(losses: FloatArray) -> None:
     """Raise :class:`InputError` if a loss is NaN, naming the first such canary."""
     missing = np.flatnonzero(np.isnan(losses))
@@ -410,30 +397,4 @@ def check_losses(losses: FloatArray) -> None:
         raise InputError(
             f"canary {missing[0]}: expected a number as loss, got nan ({len(missing)} of "
             f"{len(losses)} canaries); fix the loss, or return an uninformative number."
-        )
-
-
-def flip(count: int, rng: np.random.Generator) -> BoolArray:
-    """Fair coin flips; raises unless both outcomes occur."""
-    check_stream(rng)
-    coins = rng.random(count) < 0.5
-    check_coins(coins)
-    coins.flags.writeable = False
-    return coins
-
-
-def check_stream(rng: object) -> None:
-    """Raise :class:`InputError` unless ``rng`` is a NumPy generator."""
-    if not isinstance(rng, np.random.Generator):
-        raise InputError(f"expected rng=numpy.random.default_rng(seed), got rng={rng!r}.")
-
-
-def check_coins(coins: BoolArray) -> None:
-    """Raise :class:`InputError` unless at least one canary is included and one excluded."""
-    inside = int(coins.sum())
-    if not 0 < inside < len(coins):
-        side = "none" if inside == 0 else "all"
-        raise InputError(
-            f"expected both included and excluded canaries, got {side} of {len(coins)} included; "
-            "draw more canaries, or draw again before training."
         )

@@ -22,8 +22,9 @@ from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import Adjacency, Base, Source
-from epsilometer.measurement.canaries import Canaries, flip
+from epsilometer.measurement.canaries import Canaries
 from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
+from epsilometer.measurement.coins import flip
 from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import LossRow

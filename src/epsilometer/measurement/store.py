@@ -88,8 +88,6 @@ class SqliteStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- the plan -----------------------------------------------------------------------------
-
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         """Adopt the plan, or raise :class:`StoreError` naming the differences from the stored plan.
 
@@ -102,13 +100,9 @@ class SqliteStore:
                 self._file.write("plan", [(PLAN_TOKEN, canonical(uuid.uuid4().hex))])
             self._plan_token = [self._value(PLAN_TOKEN)]
             self._check(plan, accept_changed_code)
-            self._file.write(
-                "bases",
-                [
-                    (number, name, base.fingerprint)
-                    for number, (name, base) in enumerate(zip(plan.names, plan.bases, strict=True))
-                ],
-            )
+            prints = (base.fingerprint for base in plan.bases)
+            named = enumerate(zip(plan.names, prints, strict=True))
+            self._file.write("bases", [(number, *entry) for number, entry in named])
             kept: dict[str, Any] = {
                 "identity": plan.identity,
                 "sizes": plan.sizes.described(),
@@ -187,8 +181,6 @@ class SqliteStore:
         """How losses were last evaluated, as plain values; empty if there was no choice."""
         settings = self._value("judging")
         return settings if isinstance(settings, dict) else {}
-
-    # --- losses -------------------------------------------------------------------------------
 
     def add(self, rows: Iterable[Row]) -> int:
         """Store losses, all or none; existing losses are kept.  Returns the number of new rows.
@@ -322,8 +314,6 @@ class SqliteStore:
                     f"{here[row[:4]]!r}, got loss={row.loss!r}."
                 )
         return self.add(rows)
-
-    # --- failures and runs --------------------------------------------------------------------
 
     def add_failure(self, failure: Failure) -> None:
         """Store a failure; it replaces an earlier one of the same model."""

@@ -12,7 +12,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.canaries import flip
+from epsilometer.measurement.coins import flip
 from epsilometer.measurement.population import Dataset
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores

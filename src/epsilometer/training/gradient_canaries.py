@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +11,19 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.canaries import flip
+from epsilometer.measurement.coins import flip
 from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.training import torch_modules
 from epsilometer.training.accounting import Steps, accounted_epsilon, canary_model
+from epsilometer.training.canary_sampling import (
+    check_rates,
+    draws_at,
+    draws_of,
+    poisson_sampler,
+    rate_of,
+    records_of,
+)
 from epsilometer.training.canary_scores import NoisyCoordinates
 
 RAW_NORM = 10.0
@@ -24,12 +31,6 @@ RAW_NORM = 10.0
 
 LARGEST_BATCH = 64 * 2**20
 """Largest size in bytes of the gradients that are passed to the optimizer's clipping at once."""
-
-TOO_FAR = 6.0
-"""Standard errors from which two rates are considered different: one false alarm in 500 million."""
-
-NOT_RANDOM = -20.0
-"""Log probability of equal batches below which they are not considered random."""
 
 REFUSED = (
     "DPOptimizerFastGradientClipping",
@@ -153,12 +154,12 @@ class GradientCanaries:
         included = flip(count, rng)
         sampler = None
         if sampling_rate is None:
-            sampler = _poisson_sampler(data_loader)
-            rate = _rate(sampler.sample_rate)
-            draws = _draws_of(sampler, count, rng)
+            sampler = poisson_sampler(data_loader)
+            rate = rate_of(sampler.sample_rate)
+            draws = draws_of(sampler, count, rng)
         else:
-            rate = _rate(sampling_rate)
-            draws = _draws_at(rate, count, rng)
+            rate = rate_of(sampling_rate)
+            draws = draws_at(rate, count, rng)
         return cls(
             optimizer,
             included=included,
@@ -167,7 +168,7 @@ class GradientCanaries:
             rng=rng,
             raw_norm=raw_norm,
             known_records=known_records,
-            records=_records_of(data_loader, sampler),
+            records=records_of(data_loader, sampler),
             accountant=accountant,
         )
 
@@ -205,7 +206,9 @@ class GradientCanaries:
             representative.
         """
         scores = self.each_score()
-        self._check_rates()
+        if self._records is not None:
+            inside = int(self.included.sum())
+            check_rates(self._sizes, self._records, taken=self._taken, included=inside)
         return Scores.of_canaries(scores[self.included], scores[~self.included])
 
     def model(self, delta: float) -> CurveModel:
@@ -223,39 +226,6 @@ class GradientCanaries:
         if self._accountant is not None:
             return float(self._accountant.get_epsilon(delta))
         return accounted_epsilon(self._done, delta)
-
-    def _check_rates(self) -> None:
-        """Compare how often records and canaries took part."""
-        if self._records is None:
-            return
-        sizes = np.array(self._sizes, dtype=float)
-        chances = [self._records * self.steps, int(self.included.sum()) * self.steps]
-        if min(chances) == 0:
-            return
-        taken = [float(sizes.sum()), float(self._taken)]
-        both = sum(taken) / sum(chances)
-        rates = [part / whole for part, whole in zip(taken, chances, strict=True)]
-        error = math.sqrt(both * (1 - both) * sum(1 / whole for whole in chances))
-        if abs(rates[0] - rates[1]) > TOO_FAR * error:
-            raise InputError(
-                f"expected records and canaries to take part at the same rate, got {rates[0]:.4g} of "
-                f"records and {rates[1]:.4g} of canaries per step; pass the loop's sampling_rate to "
-                "attach."
-            )
-        variance = self._records * both * (1 - both)
-        # No batch size is more likely than the mean.
-        log_chance = (len(sizes) - 1) * math.log(
-            min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
-        )
-        equal = len(set(sizes.tolist())) == 1 and log_chance < NOT_RANDOM
-        # Standard deviation of the variance of binomial counts.
-        spread = math.sqrt((2 + 1 / max(variance, 1e-9)) / self.steps)
-        if equal or (variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread):
-            raise InputError(
-                "expected every record to be sampled independently in every step (Poisson), got "
-                f"{len(sizes)} batches of {sizes.min():g} to {sizes.max():g} records; use make_private "
-                "with poisson_sampling=True, and do not set a seed inside the loop."
-            )
 
     # --- in the loop ------------------------------------------------------------------------------
 
@@ -425,53 +395,3 @@ def _coordinates(parts: list[Any], count: int, rng: np.random.Generator) -> Inde
             f"expected at most {size} canaries, the number of trained parameters, got {count}."
         )
     return rng.choice(size, count, replace=False)
-
-
-def _rate(value: object) -> float:
-    rate = _validate.positive("sampling_rate", value)
-    if rate > 1:
-        raise InputError(f"expected 0 < sampling_rate <= 1, got sampling_rate={rate}.")
-    return rate
-
-
-def _poisson_sampler(data_loader: Any) -> Any:
-    samplers = torch_modules.loaded("opacus.utils.uniform_sampler")
-    managers = torch_modules.loaded("opacus.utils.batch_memory_manager")
-    sampler = getattr(data_loader, "batch_sampler", None)
-    if isinstance(sampler, managers.BatchSplittingSampler):
-        sampler = sampler.sampler
-    if not isinstance(sampler, samplers.UniformWithReplacementSampler):
-        raise InputError(
-            "expected a loader with Poisson sampling, as returned by make_private with "
-            f"poisson_sampling=True, got {type(sampler).__name__}; for a custom Poisson sampler pass "
-            "sampling_rate."
-        )
-    return sampler
-
-
-def _records_of(data_loader: Any, sampler: Any) -> int | None:
-    """Number of records sampled from; None if unknown, or if empty batches are filled."""
-    if getattr(getattr(data_loader, "collate_fn", None), "rand_on_empty", False):
-        return None
-    if sampler is not None:
-        return int(sampler.num_samples)
-    dataset: Any = getattr(data_loader, "dataset", None)
-    return len(dataset) if hasattr(dataset, "__len__") else None
-
-
-def _draws_at(rate: float, count: int, rng: np.random.Generator) -> Iterator[BoolArray]:
-    while True:
-        yield rng.random(count) < rate
-
-
-def _draws_of(sampler: Any, count: int, rng: np.random.Generator) -> Iterator[BoolArray]:
-    """Which canaries take part in each step, by a copy of the sampler with its own generator."""
-    torch = torch_modules.loaded()
-    twin = copy.copy(sampler)
-    twin.num_samples = count
-    twin.generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
-    while True:
-        for chosen in twin:
-            participants = np.zeros(count, dtype=bool)
-            participants[np.asarray(chosen, dtype=np.intp)] = True
-            yield participants
