@@ -29,7 +29,7 @@ FEWEST_BASES, FEWEST_CHALLENGES, FEWEST_CANARIES, FEWEST_MODELS = 5, 20, 40, 16
 MOST_BASES = 5000
 """Most challenge bases; rates are drawn for so many, so that the first ones are always the same."""
 
-NumberedStream = Callable[[int], np.random.Generator]
+Streams = Callable[[int], np.random.Generator]
 """The random streams of one simulation, by number."""
 
 
@@ -124,9 +124,7 @@ class ManyModels(_Sized):
         per_challenge = 2 if self.shadows is None else 2 * (1 + 2 * self.shadows)
         return (size.bases - old) * size.each * per_challenge
 
-    def draw(
-        self, truth: CountTruth | CurveTruth, size: Size, model: Any, stream: NumberedStream
-    ) -> AttackCounts | Scores:
+    def draw(self, truth: Any, size: Size, model: Any, stream: Streams) -> AttackCounts | Scores:
         """Simulated data; the first bases and models do not depend on the size."""
         if isinstance(truth, CountTruth):
             return _counts(truth, size, model, stream)
@@ -177,9 +175,7 @@ class OneRunCanaries(_Sized):
         """The sizes by name: canaries of all runs."""
         return super().named(size) | {"canaries": math.prod(size)}
 
-    def draw(
-        self, truth: CurveTruth, size: Size, model: Any, stream: NumberedStream
-    ) -> AttackCounts | Scores:
+    def draw(self, truth: CurveTruth, size: Size, model: Any, stream: Streams) -> Scores:
         """Simulated scores; the first canaries do not depend on the size."""
         del model
         equal = np.full(size.bases, truth.strength)
@@ -225,9 +221,7 @@ class PoolModels(_Sized):
         del old
         return size.each
 
-    def draw(
-        self, truth: CurveTruth, size: Size, model: Any, stream: NumberedStream
-    ) -> AttackCounts | Scores:
+    def draw(self, truth: CurveTruth, size: Size, model: Any, stream: Streams) -> Scores:
         """Simulated scores of the models that are not in the first stage."""
         del model
         judged = size.each - int(self.first_stage * size.each)
@@ -248,7 +242,7 @@ DESIGNS: dict[str, type[Design]] = {
 
 
 def _sides(
-    truth: CurveTruth, strengths: FloatArray, each: int, stream: NumberedStream
+    truth: CurveTruth, strengths: FloatArray, each: int, stream: Streams
 ) -> list[list[FloatArray]]:
     """For each base, scores of models without its point, and with it."""
     return [
@@ -260,9 +254,7 @@ def _sides(
     ]
 
 
-def _counts(
-    truth: CountTruth, size: Size, model: CountModel, stream: NumberedStream
-) -> AttackCounts:
+def _counts(truth: CountTruth, size: Size, model: CountModel, stream: Streams) -> AttackCounts:
     """Error rates uniform on the ring, and counts from the likelihood."""
     rates = sample_rings(
         truth.epsilon, model.delta, truth.strength, size=(MOST_BASES,), rng=stream(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
@@ -40,6 +40,7 @@ class IntervalWidth:
     """A credible interval of epsilon of at most this width, with the level of the plan."""
 
     at_most: float
+    words: ClassVar[str] = "a {level:g} % interval of epsilon at most {at_most:g} wide"
 
     def __post_init__(self) -> None:
         _validate.positive("at_most", self.at_most)
@@ -48,10 +49,6 @@ class IntervalWidth:
         """log(goal / width): at least 0 if the goal is reached, and smooth in the audit's size."""
         return math.log(self.at_most / max(answer.width, 1e-300))
 
-    def words(self, level: float) -> str:
-        """The goal in words."""
-        return f"a {100 * level:g} % interval of epsilon at most {self.at_most:g} wide"
-
 
 @dataclass(frozen=True, kw_only=True)
 class DecidedClaim:
@@ -59,6 +56,7 @@ class DecidedClaim:
 
     claim: float
     thresholds: Thresholds = field(default_factory=Thresholds)
+    words: ClassVar[str] = "the right verdict on the claim of {claim:g}"
 
     def __post_init__(self) -> None:
         _validate.non_negative("claim", self.claim)
@@ -72,17 +70,13 @@ class DecidedClaim:
             right, beyond = Outcome.PASS, _log_odds(self.thresholds.pass_at_most) - odds
         return max(beyond, DECIDED) if answer.outcome is right else min(beyond, -DECIDED)
 
-    def words(self, level: float) -> str:
-        """The goal in words."""
-        del level
-        return f"the right verdict on the claim of {self.claim:g}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProvenEpsilon:
     """A proof, which assumes no model, that epsilon is at least this."""
 
     at_least: float
+    words: ClassVar[str] = "a proof that epsilon is at least {at_least:g}"
 
     def __post_init__(self) -> None:
         _validate.positive("at_least", self.at_least)
@@ -90,11 +84,6 @@ class ProvenEpsilon:
     def margin(self, answer: Answer) -> float:
         """What is proven beyond the goal."""
         return answer.proven - self.at_least
-
-    def words(self, level: float) -> str:
-        """The goal in words."""
-        del level
-        return f"a proof that epsilon is at least {self.at_least:g}"
 
 
 Goal = IntervalWidth | DecidedClaim | ProvenEpsilon

@@ -141,9 +141,9 @@ class AuditPlan(Plotted, view="plans.PLAN"):
         truth = math.inf if self.scenario.epsilon is None else self.scenario.epsilon
         if proof is not None and proof.at_least >= truth:
             return f"nothing above the true epsilon, here assumed to be {truth:g}, can be proven"
-        if proof is not None and isinstance(self.model, CountModel):
-            if not self.model.likelihood.independent:
-                return "nothing is proven from counts that depend on each other; plan with scores"
+        likelihood = getattr(self.model, "likelihood", None)
+        if proof is not None and likelihood is not None and not likelihood.independent:
+            return "nothing is proven from counts that depend on each other; plan with scores"
         if claim is not None and isinstance(self.design, PoolModels) and claim.claim >= truth:
             return (
                 "nothing is judged from points that share models, and no proof refutes a true claim"

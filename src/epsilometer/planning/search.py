@@ -126,13 +126,10 @@ class Search:
         if len({size.each for size in self.sizes}) == 1:
             return [sorted(self.sizes)]
         bases = sorted({size.bases for size in self.sizes})
-        places = np.unique(
-            np.linspace(0, len(bases) - 1, self.effort.bases_tried).round().astype(int)
-        )
-        chosen = sorted(
-            (bases[place] for place in places), key=lambda n: abs(math.log(n / FIRST_BASES))
-        )
-        return [[size for size in self.sizes if size.bases == number] for number in chosen]
+        places = np.linspace(0, len(bases) - 1, self.effort.bases_tried).round().astype(int)
+        chosen = {bases[place] for place in places}
+        usual = sorted(chosen, key=lambda number: (abs(math.log(number / FIRST_BASES)), number))
+        return [[size for size in self.sizes if size.bases == number] for number in usual]
 
     def cheapest(self) -> tuple[Size | None, bool]:
         """The cheapest size found that reaches the goals, and whether the search ended by itself."""
@@ -178,9 +175,7 @@ class Search:
             if self.promising(sizes[place]):
                 high, place = place, place - step
             elif (
-                high == len(sizes)
-                and low >= 0
-                and self.hopeless(sizes[low], sizes[place], sizes[-1])
+                low >= 0 and high == len(sizes) and self.hopeless(sizes[low : place + 1], sizes[-1])
             ):
                 return high
             else:
@@ -190,22 +185,20 @@ class Search:
                 place = (low + high) // 2
         return high
 
-    def hopeless(self, smaller: Size, larger: Size, largest: Size) -> bool:
-        """Whether widths of two sizes, extrapolated to the largest, are still too wide.
+    def hopeless(self, tried: Sequence[Size], largest: Size) -> bool:
+        """Whether widths of the first and last size, extrapolated to the largest, are still too wide.
 
         The logarithm of a width falls linearly with that of the size, and more slowly near a floor.
         """
-        goal = next((goal for goal in self.setting.goals if isinstance(goal, IntervalWidth)), None)
-        if goal is None:
+        goals = [goal for goal in self.setting.goals if isinstance(goal, IntervalWidth)]
+        if not goals:
             return False
+        ends = tried[0], tried[-1]
         small, large = (
-            float(np.mean([goal.margin(answer) for answer in self.answers[size]]))
-            for size in (smaller, larger)
+            float(np.mean([goals[0].margin(a) for a in self.answers[size]])) for size in ends
         )
-        done, left = (
-            math.log(math.prod(b) / math.prod(a)) for a, b in ((smaller, larger), (larger, largest))
-        )
-        return large + max(large - small, 0.0) * left / done < -HOPELESS
+        start, now, end = (math.log(math.prod(size)) for size in (*ends, largest))
+        return large + max(large - small, 0.0) * (end - now) / (now - start) < -HOPELESS
 
     def _column(self, size: Size) -> list[Size]:
         return next(column for column in self.columns() if size in column)

@@ -101,8 +101,7 @@ class Setting:
         truth: Any = job.truth
         drawn = self.design.draw(truth, new, self.model, lambda k: self.stream(job.number, k))
         pilot: Any = self.pilot
-        joined: AttackCounts | Scores = drawn if pilot is None else pilot.joined(drawn)
-        return joined
+        return drawn if pilot is None else pilot.joined(drawn)
 
     def simulate(self, job: SimulationJob) -> Answer:
         """One simulated audit."""

@@ -12,7 +12,7 @@ from epsilometer.model.curve_model import CurveModel
 from epsilometer.planning.designs import ManyModels, OneRunCanaries, PoolModels
 from epsilometer.planning.goals import DecidedClaim, IntervalWidth, ProvenEpsilon
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
-from epsilometer.planning.scenarios import AssumedCurve, AssumedScenario
+from epsilometer.planning.scenarios import AssumedCurve
 from epsilometer.proofs.proof import rounded_down
 
 NEAR_FLOOR = 1.15
@@ -33,7 +33,9 @@ NOT_JUDGED = (
 
 def recommendation(plan: AuditPlan) -> str:
     """The recommended size, in a sentence or two."""
-    goals = " and ".join(goal.words(plan.level) for goal in plan.goals)
+    goals = " and ".join(
+        goal.words.format(level=100 * plan.level, **vars(goal)) for goal in plan.goals
+    )
     if plan.nothing_needed:
         return (
             f"Nothing needs to be measured: the prior alone gives {goals} (it is "
@@ -122,11 +124,6 @@ def _assumed(plan: AuditPlan) -> list[str]:
             f"Assumed: scores of a {truth.family.name} trade-off curve with epsilon = "
             f"{truth.epsilon:g} at delta = {plan.model.delta:g}, and attacks of mean strength "
             f"{truth.strength:g}. Weaker attacks need more."
-        ]
-    if isinstance(truth, AssumedScenario):
-        return [
-            f"Assumed: epsilon = {truth.epsilon:g} at delta = {plan.model.delta:g} and attacks of "
-            f"strength {truth.strength:g}, under the count model."
         ]
     return []
 
