@@ -82,7 +82,6 @@ class PlannedCell(Cell):
             PilotScenario(posterior=posterior, extend=True),
             IntervalWidth(at_most=self.width),
             design=ManyModels(most_bases=self.most_bases),
-            thorough=True,
             simulations=self.simulations,
             seed=int(rng.integers(2**31)),
         ).recommended
