@@ -41,6 +41,9 @@ from epsilometer.posteriors.marginals import Marginal
 from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.posteriors.posterior import CountPosterior
 
+MOST_TRIED = 200
+"""Most bases for which the page tries other deltas and priors: each takes a proof or an estimate."""
+
 WEAK_STRENGTH = 0.5
 """Attack strength below which a PASS adds that attacks may have been weak."""
 
@@ -149,7 +152,7 @@ class CountResult(Result):
     def _quick(self) -> bool:
         """Whether estimates with other settings take seconds."""
         exact = self.posterior.chains is None and not self.model.scatters(self.counts)
-        return exact and is_quick(self.counts, self.model)
+        return exact and len(self.counts) <= MOST_TRIED and is_quick(self.counts, self.model)
 
     # --- checks, each computed once -----------------------------------------------------------
 
