@@ -172,7 +172,6 @@ def test_files_that_are_no_posteriors_are_refused(
     refused([str(tmp_path / "empty"), second], capsys, match="folder with posterior.nc")
     refused([first, folder, *DELTA], capsys, match="only the first file may be a posterior")
     refused([first, second], capsys, match="expected --delta")
-    refused([folder, second, "--seed", "1"], capsys, match="--seed is for --engine mcmc")
 
 
 # --- bases entered twice ----------------------------------------------------------------------
