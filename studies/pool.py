@@ -130,7 +130,7 @@ class PoolIntervalCell(PoolCell):
 
 # --- the plan ---------------------------------------------------------------------------------------
 
-RUNS = {20: (200, 40), 200: (100, 20)}
+RUNS = {20: (500, 100), 200: (250, 50)}
 """By number of points: how many audits for proofs and for intervals."""
 
 INTERVALS = ((16, 20), (128, 20), (128, 200))

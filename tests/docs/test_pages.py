@@ -27,6 +27,8 @@ def test_pages_with_code_are_found_in_folders() -> None:
 
 
 LONG = {
+    "tutorial",
+    "how-to/ci",
     "how-to/planning",
     "how-to/python",
     "how-to/reports",
