@@ -96,7 +96,7 @@ def test_growing_adds_only_what_is_new(config: Path, capsys: pytest.CaptureFixtu
     assert (grown["models_trained"], grown["models_reused"]) == (4 * 30 - 72, 72)
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_executors_agree(config: Path, executor: str, capsys: pytest.CaptureFixture[str]) -> None:
     serial = audit_json(config, capsys)
     (config.parent / "audit.db").unlink()
@@ -114,7 +114,6 @@ def test_another_plan_is_refused_by_name(config: Path, capsys: pytest.CaptureFix
     assert "seed is 1 there and 2 here" in err
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_noise_levels_share_models(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -238,7 +237,7 @@ def test_a_changed_helper_is_noticed(config: Path) -> None:
     assert "(helper_e.py)" in refused.stderr
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes"])
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_what_training_prints_is_not_the_answer(config: Path, executor: str) -> None:
     own_code(config, f"own_training_{executor}", "print('training!') or model")
     done = in_shell("audit", str(config), "--json", "--allow-unconverged", "--executor", executor)
@@ -346,6 +345,7 @@ def test_failing_code_without_a_store_names_no_store(
     assert "epsilometer status" not in err
 
 
+@pytest.mark.slow
 def test_changed_code_is_named_before_the_folder_of_its_result(config: Path) -> None:
     own_code(config, "own_training_f", "model")
     folder = config.parent / "result"

@@ -170,18 +170,6 @@ def test_shadows_of_their_own_are_independent(
     assert likelihood(asked(capsys, "estimate", counts, "--delta", 0.01)) == "binomial"
 
 
-def test_several_rules_are_groups_as_before(
-    losses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    counts = tmp_path / "counts.csv"
-    rules = ["--target-alpha", "0.1,0.3", "--statistic", "logit"]
-    assert run(["attack", str(losses), *rules, "--output", str(counts)]) == 0
-    read = em.AttackCounts.read(counts)
-    assert read.measured == em.rows.MeasuredBy(design="cross-fed", statistic="logit")
-    found = asked(capsys, "estimate", counts, "--delta", 0.01, "--dependence", "pooled")
-    assert likelihood(found) == "binomial"
-
-
 def test_contradictions_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cross = write_counts(tmp_path / "cross.csv", "cross-fed")
     own = write_counts(tmp_path / "own.csv", "independent")

@@ -236,6 +236,7 @@ def test_every_kind_of_table_is_named(
     assert line.endswith(f"got {got}.")
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_processes_leaks_nothing(tmp_path: Path) -> None:
     code = "import os, pathlib, time; pathlib.Path({!r}, f'pid-{{os.getpid()}}').touch(); time.sleep(20)"
     config = own(tmp_path, "endless", code.format(str(tmp_path)))

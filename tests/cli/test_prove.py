@@ -200,6 +200,7 @@ def test_a_claim_that_holds_uses_every_base(
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_stops_at_the_same_base(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
