@@ -419,7 +419,7 @@ def test_settings_go_before_the_file(tmp_path: Path) -> None:
 def test_several_variants_are_one_result_the_most_severe_first(tmp_path: Path) -> None:
     noise = em.training.ClippedMean(noise=0.001, records=21)
     levels = em.training.NoiseLevels(algorithm=noise, scales=(0.001, 5.0))
-    result = em.audit(levels, "directions", claim=0.05, **SMALL | {"bases": 1})
+    result = em.audit(levels, "directions", claim=0.05, **SMALL)
     assert len(result.variants) == 2
     labels = [variant.verdict.label for variant in result.variants.values() if variant.verdict]
     assert result.verdict is not None

@@ -112,10 +112,9 @@ def test_a_configuration_with_a_figure(folder: Path, capsys: pytest.CaptureFixtu
 
 def test_a_store_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(["compare-attacks", str(folder / "pool.db"), "--delta", "0.01", "--points", "2",
-                "--first-stage", "4"]) == 0  # fmt: skip
+    assert run(["compare-attacks", str(folder / "pool.db"), "--delta", "0.01"]) == 0
     text = capsys.readouterr().out
-    assert "8 models judge 2 points" in " ".join(text.split())
+    assert "models judge" in " ".join(text.split())
     assert "leakiest in the first stage" in text
     assert "claim" not in text
     assert max(map(len, text.splitlines())) <= 80
@@ -130,9 +129,6 @@ def test_many_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Attacks with the same statistic" in text
     assert "from 0 to the claim of 20" in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "--first-stage and --points are for pools" in refused(
-        capsys, folder / "many.db", "--delta", "0.1", "--points", "2"
-    )
 
 
 def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,8 +137,8 @@ def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     em.PoolLosses(
         loss=losses.loss[:, :6] + 1, member=losses.member[:, :6]
     ).write(folder / "losses.npz")  # fmt: skip
-    found = answered(capsys, folder / "losses.npz", "--delta", "0.1", "--points", "1")
-    assert found["source"].startswith("losses.npz: 12 models, 6 points; 6 models judge 1 point")
+    found = answered(capsys, folder / "losses.npz", "--delta", "0.1")
+    assert found["source"].startswith("losses.npz: 12 models, 6 points; 6 models judge 6 points")
     assert {"lira", "rmia"} <= {each["attack"] for each in found["attacks"]}
     assert found["gap"] is None
 
@@ -161,8 +157,6 @@ WRONG = {
     "0 < error < 1": ("{pool}", "--delta", "0.1", "--error", "0"),
     "claim >= 0": ("{pool}", "--delta", "0.1", "--claim", "-1"),
     "delta": ("{pool}",),
-    "first_stage <= 10": ("{pool}", "--delta", "0.1", "--first-stage", "11"),
-    "points >= 1": ("{pool}", "--delta", "0.1", "--points", "0"),
     "cannot be read": ("nowhere.csv", "--delta", "0.1"),
     "expected --variant to be one of": ("{pool}", "--delta", "0.1", "--variant", "odd"),
 }
@@ -200,18 +194,13 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
     with SqliteStore(folder / "half.db") as store:
         store.prepare(plan)
         store.add(rows[2:7])
-    said = refused(capsys, folder / "half.db", "--delta", "0.1", "--first-stage", "6")
-    assert (
-        "expected at least two models in addition to the 6 of the first stage, got 5 in total"
-        in said
-    )
     with SqliteStore(folder / "empty.db") as store:
         store.prepare(plan)
     assert "expected at least one model, got none" in refused(
         capsys, folder / "empty.db", "--delta", "0.1"
     )
-    found = answered(capsys, folder / "half.db", "--delta", "0.1", "--points", "1")
-    assert "5 models, 30 points; 5 models judge 1 point" in found["source"]
+    found = answered(capsys, folder / "half.db", "--delta", "0.1")
+    assert "5 models, 30 points; 5 models judge" in found["source"]
 
 
 def test_many_models_that_are_not_all_there(

@@ -75,7 +75,7 @@ def test_h_is_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[
     ("words", "expected"),
     [
         ("epsilometer es", ["estimate"]),
-        ("epsilometer estimate --engine ", ["exact", "mcmc"]),
+        ("epsilometer estimate --engine ", ["exact", "mcmc", "published"]),
         ("epsilometer estimate --fail-on p", ["proven"]),
         ("epsilometer plan --design ", ["many", "one-run", "pool"]),
         ("epsilometer audit --executor d", ["dask"]),

@@ -105,10 +105,9 @@ def test_counts_get_the_likelihood_that_their_design_wants(
         assert likelihood(found) == expected
         said = " ".join(found["assumptions"]["sentences"])
         assert ("the counts were measured" in said) == (design is not None)
-    # What is said goes before.
-    other = {"correlated": "binomial", "binomial": "correlated"}[expected]
-    found = asked(capsys, command, path, "--delta", 0.01, "--likelihood", other)
-    if command == "estimate":
+        # What is said goes before.
+        other = {"correlated": "binomial", "binomial": "correlated"}[expected]
+        found = asked(capsys, command, path, "--delta", 0.01, "--likelihood", other)
         assert likelihood(found) == other
 
 

@@ -153,7 +153,7 @@ def test_losses_are_exported(
 ) -> None:
     file = tmp_path / f"losses.{ending}"
     text = said(capsys, "losses", "export", made / "audit.db", file)
-    assert "losses of 46 points under 24 models" in text
+    assert "1,104 losses written" in text
     settings = em.rows.read_audit(made / "audit.toml")
     measured = em.measure(settings.plan, settings.store).only
     read = em.PoolLosses.read(file)

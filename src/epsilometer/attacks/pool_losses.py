@@ -6,9 +6,9 @@ on reference points, on which no model was trained.  Files are in `pool_files.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -113,11 +113,6 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
             raise InputError(
                 "expected no model to be trained on reference points, got some that were."
             )
-        object.__setattr__(self, "loss", values)
-        object.__setattr__(self, "member", inside)
-        object.__setattr__(self, "names", _labels(names, values.shape[1]))
-        object.__setattr__(self, "references", int(references))
-        object.__setattr__(self, "fair_coins", bool(fair_coins))
         order = np.arange(len(values)) if numbers is None else np.asarray(numbers)
         if order.shape != (len(values),) or order.dtype.kind not in "iu" or order.min() < 0:
             raise InputError(
@@ -125,12 +120,22 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
             )
         if (np.diff(order) <= 0).any():
             raise InputError("expected increasing numbers of models.")
-        object.__setattr__(self, "numbers", order.astype(np.int64))
-        for name, given in (("features", features), ("labels", labels)):
-            array = None if given is None else np.asarray(given)
+        records = {
+            name: None if given is None else np.asarray(given)
+            for name, given in (("features", features), ("labels", labels))
+        }
+        for name, array in records.items():
             if array is not None and (array.ndim == 0 or len(array) != values.shape[1]):
                 raise InputError(f"expected {name} of {values.shape[1]} points, got {array.shape}.")
-            object.__setattr__(self, name, array)
+        vars(self).update(
+            records,
+            loss=values,
+            member=inside,
+            names=_labels(names, values.shape[1]),
+            references=int(references),
+            fair_coins=bool(fair_coins),
+            numbers=order.astype(np.int64),
+        )
 
     def __eq__(self, other: object) -> bool:
         """Exact equality; features and labels of points are not compared."""
@@ -183,15 +188,18 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         loss, member = self.loss[rows], self.member[rows]
         if points is not None:
             loss, member = loss[:, kept], member[:, kept]
-        return PoolLosses(
+        return self._with(
             loss=loss,
             member=member,
             names=[self.names[number] for number in kept],
-            references=self.references,
-            fair_coins=self.fair_coins,
             numbers=self.numbers[rows],
             features=None if self.features is None else self.features[kept],
             labels=None if self.labels is None else self.labels[kept],
+        )
+
+    def _with(self, **changes: Any) -> PoolLosses:
+        return PoolLosses(
+            **{part.name: getattr(self, part.name) for part in fields(self)} | changes
         )
 
     def without_coins(self, models: IntArray) -> PoolLosses:
@@ -204,16 +212,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
 
     def with_records(self, features: ArrayLike | None, labels: ArrayLike | None) -> PoolLosses:
         """A copy with the features and labels of its points."""
-        return PoolLosses(
-            loss=self.loss,
-            member=self.member,
-            names=self.names,
-            references=self.references,
-            fair_coins=self.fair_coins,
-            numbers=self.numbers,
-            features=features,
-            labels=labels,
-        )
+        return self._with(features=features, labels=labels)
 
     def require_cross_entropy(self) -> None:
         """Refuse losses below 0, which cannot be -log p."""
@@ -234,20 +233,12 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
     def read(source: str | PathLike[str]) -> PoolLosses:
         """Read NPZ, Parquet or CSV, according to the file ending; see `write`."""
         path = Path(source)
-        try:
-            return PoolLosses(**pool_files.read(path))
-        except InputError as error:
-            text = str(error)
-            raise InputError(text if path.name in text else f"{path.name}: {text}") from None
+        return _named(path.name, lambda: pool_files.read(path))
 
     @staticmethod
     def parse_csv(text: str, *, name: str) -> PoolLosses:
         """Read CSV text; ``name`` is the file name in error messages."""
-        try:
-            return PoolLosses(**pool_files.parse_csv(text, name=name))
-        except InputError as error:
-            message = str(error)
-            raise InputError(message if name in message else f"{name}: {message}") from None
+        return _named(name, lambda: pool_files.parse_csv(text, name=name))
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write NPZ, Parquet or CSV, according to the file ending; replaces an existing file.
@@ -255,6 +246,15 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         Features and labels of points are not written.
         """
         pool_files.write(self, Path(target))
+
+
+def _named(name: str, read: Callable[[], dict[str, Any]]) -> PoolLosses:
+    """Losses of a file; what is wrong with them names it."""
+    try:
+        return PoolLosses(**read())
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if name in text else f"{name}: {text}") from None
 
 
 def log_odds_of(loss: FloatArray) -> FloatArray:

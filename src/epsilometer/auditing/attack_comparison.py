@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from epsilometer.auditing.config import read_audit
 from epsilometer.errors import InputError
 from epsilometer.inputs.loss_files import choose_variant, read_losses
 from epsilometer.inputs.sources import DEFAULT_STATISTIC
-from epsilometer.measurement.pool import Pool
 from epsilometer.measurement.store import SqliteStore
 from epsilometer.model.scores import Scores
 
@@ -50,15 +49,6 @@ class Attacked:
         """Whether points share models."""
         return isinstance(self.losses, PoolLosses)
 
-    def judging(self, *, first_stage: int | None, points: int | None) -> Attacked:
-        """The same with other numbers of first-stage models or points, where given."""
-        if first_stage is None and points is None:
-            return self
-        if not self.pool:
-            raise InputError("`first_stage=` and `points=` are for pools; these are many models.")
-        design = replace_judging(self.design, first_stage=first_stage, points=points)
-        return replace(self, design=design)
-
     def point_sets(self) -> dict[str, IntArray]:
         """Sets of points of a pool: the evaluated ones, random ones and the leakiest ones."""
         judged = self.design.judged_points(self.losses)
@@ -85,19 +75,6 @@ class Attacked:
                 attacked = self.design.attack(self.losses, rule, statistic=statistic)
                 attacks[f"{name}, {statistic.name}"] = (attacked, scores)
         return attacks
-
-
-def replace_judging(design: Pool, *, first_stage: int | None, points: int | None) -> Pool:
-    """A pool design with other numbers of first-stage models or evaluated points, where given."""
-    return Pool(
-        models=design.models_trained,
-        share=design.share,
-        references=design.references,
-        attack=design.attack_method,
-        first_stage=design.first_stage if first_stage is None else first_stage,
-        pilot=design.pilot,
-        judged=design.judged if points is None else points,
-    )
 
 
 def read_attacked(path: Path, *, variant: str | None = None) -> Attacked:

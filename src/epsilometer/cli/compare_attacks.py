@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,18 +21,6 @@ NAME = 24
 """Columns for the name of an attack; the longest one fits."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgingOptions:
-    """The models and points of a pool that are evaluated."""
-
-    first_stage: int | None = option(
-        "N", "Models that train the attack and select points. Default: as in the audit, or half."
-    )
-    points: int | None = option("K", "Number of evaluated points. Default: as in the audit.")
-    shared_models: bool = flag("Bases share models: proofs average over bases.", "--shared-models")
-    variant: str | None = options.STORE_VARIANT
-
-
 @options.flat
 def compare_attacks(
     file: Path = argument(
@@ -46,7 +33,8 @@ def compare_attacks(
     claim: float | None = option("E", "Claimed epsilon: explains its gap to the proven one."),
     error: float = option("P", "Error probability of proofs.", default=0.05),
     level: float = option("P", "Probability of the credible intervals.", default=0.9),
-    judging: JudgingOptions,
+    shared_models: bool = flag("Bases share models: proofs average over bases.", "--shared-models"),
+    variant: str | None = options.STORE_VARIANT,
     figure: Path | None = option("FILE", "Draw the ROC curves as .png, .svg or .pdf."),
     force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
@@ -66,9 +54,8 @@ def compare_attacks(
     if claim is not None:
         _validate.non_negative("claim", claim)
     with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
-        given = read_attacked(file, variant=judging.variant)
+        given = read_attacked(file, variant=variant)
     results.warn_of_failures(given.store or file)
-    given = given.judging(first_stage=judging.first_stage, points=judging.points)
     delta = given.delta if delta is None else delta
     options.need_delta(delta)
     assert delta is not None
@@ -78,7 +65,7 @@ def compare_attacks(
             delta=_validate.delta(delta),
             error=error,
             level=level,
-            independent=not judging.shared_models,
+            independent=not shared_models,
             report=report,
         )
         comparison = _compared(given, judge, claim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -32,21 +33,15 @@ def export_losses(
         sizes = opened.sizes()
         endings = outputs.POOL_ENDINGS if sizes.points else outputs.LOSS_ENDINGS
         outputs.check_file(target, endings, option="FILE", force=force)
-        losses = opened.measured(sizes, choose_variant(sizes.variants, variant))
-    if isinstance(losses, em.PoolLosses):
-        if str(file) == "-":
+        losses: Any = opened.measured(sizes, choose_variant(sizes.variants, variant))
+    if target is None:
+        if sizes.points:
             raise InputError("losses of a pool are written to a file: .npz, .parquet or .csv.")
-        losses.write(file)
-        results.say(
-            f"losses of {losses.points:,} points under {losses.models:,} models written to "
-            f"{_files.printable(file)}\n"
-        )
-        return 0
-    if str(file) == "-":
         results.say(losses.to_csv())
         return 0
-    losses.write(file)
-    results.say(f"{len(losses):,} losses written to {_files.printable(file)}\n")
+    losses.write(target)
+    number = losses.models * losses.points if sizes.points else len(losses)
+    results.say(f"{number:,} losses written to {_files.printable(file)}\n")
     return 0
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from epsilometer.measurement.failures import Failure
     from epsilometer.measurement.store import Status
 
-MOST_ROWS, MOST_ERRORS = 40, 10
+MOST_NAMED, MOST_ERRORS = 20, 10
 """Bases, and errors with their tracebacks, that are printed."""
 
 
@@ -96,16 +96,11 @@ def _text(name: str, found: Status) -> str:
     if len(sizes.variants) > 1:
         lines.append(f"variants {', '.join(map(_files.printable, sizes.variants))}")
     every = (sizes.models_h0, sizes.models_h1)
-    missing = [row for row in _done_of_bases(found) if row[1:] != every]
+    missing = [name for name, *done in _done_of_bases(found) if tuple(done) != every]
     if missing and not sizes.canaries and not sizes.points:
-        lines += ["", "not complete:"]
-        for base_name, h0, h1 in missing[:MOST_ROWS]:
-            lines.append(
-                f"  base {_files.printable(base_name)[:40]}: {h0:,} without the challenge point, "
-                f"{h1:,} with it"
-            )
-        if len(missing) > MOST_ROWS:
-            lines.append(f"  and {len(missing) - MOST_ROWS} more")
+        named = ", ".join(_files.printable(name)[:40] for name in missing[:MOST_NAMED])
+        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        lines += wrapped(f"not complete (numbers with --json): {named}{more}", rest="  ")
     if found.failures:
         lines += ["", "failed:"]
         alike = _alike(found)
