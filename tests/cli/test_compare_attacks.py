@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.auditing.attack_comparison import LEAKIEST, read_attacked
 from epsilometer.cli.main import run
 from epsilometer.measurement.store import SqliteStore
 
@@ -115,7 +117,10 @@ def test_a_store_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["compare-attacks", str(folder / "pool.db"), "--delta", "0.01"]) == 0
     text = capsys.readouterr().out
     assert "models judge" in " ".join(text.split())
-    assert "leakiest in the first stage" in text
+    given = read_attacked(folder / "pool.db")
+    staged = replace(given, design=em.Pool(models=12, attack="loss", first_stage=4, judged=2))
+    assert [len(points) for points in staged.point_sets().values()] == [2, 2, 2]
+    assert LEAKIEST in staged.point_sets()
     assert "claim" not in text
     assert max(map(len, text.splitlines())) <= 80
 
