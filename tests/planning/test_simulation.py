@@ -237,7 +237,7 @@ def test_a_pilot_of_counts_comes_first() -> None:
 
 @pytest.mark.slow
 def test_processes_find_the_same() -> None:
-    now = setting()
+    now = setting(goals=[em.goals.DecidedClaim(claim=1.0)])
     jobs = [job(now, bases, 30, number=number) for number in range(3) for bases in (2, 3)]
     told: list[int] = []
     with simulator(now, 1) as run:
