@@ -164,11 +164,13 @@ def _marginal(posterior: CountPosterior, parameter: str, level: float) -> tuple[
 def joint_chart(posterior: CountPosterior) -> Chart:
     """Joint draws of epsilon and the strength; both must be estimated."""
     drawn = posterior.draws(DRAWS, rng=np.random.default_rng(style.FIGURE_SEED))
-    end = 1.02 * float(posterior.quantile("epsilon", 0.996))  # a long tail leaves little room
+    # A long tail of epsilon would leave little room for the rest.
+    kept = drawn["epsilon"] <= posterior.quantile("epsilon", 0.996)
+    epsilon, strength = drawn["epsilon"][kept], drawn["strength"][kept]
     medians = [posterior.median("epsilon")], [posterior.median("strength")]
     said = "epsilon {x:.3f}, strength {y:.3f}"
     marks: list[Mark] = [
-        Points(drawn["epsilon"], drawn["strength"], "blue", "draws", size=3, opacity=0.35),
+        Points(epsilon, strength, "blue", "draws", size=3, opacity=0.35),
         Points(*medians, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=said),
     ]
     return Chart(
@@ -177,6 +179,6 @@ def joint_chart(posterior: CountPosterior) -> Chart:
         caption="If the attacks were strong, these error rates imply a small epsilon; if they were "
         "weak, epsilon may be large. Strength 1 would mean that every attack was the best possible on "
         "the worst base; the strength is estimated, not assumed.",
-        plots=[Plot(Axis("epsilon", (0, end)), Axis("attack strength", (-0.02, 1.02)), marks)],
+        plots=[Plot(Axis("epsilon"), Axis("attack strength"), marks)],
         size=(6.4, 4.8),
     )
