@@ -12,12 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from epsilometer._arrays import FloatPair
-from epsilometer.baselines.catalogue import (
-    ScoreEstimator,
-    one_run_fdp_scan,
-    one_run_scan,
-    roc_scan,
-)
+from epsilometer.baselines.catalogue import ScoreEstimator, one_run_fdp_scan, one_run_scan, roc_scan
 from epsilometer.baselines.intervals import ClopperPearson, GaussianRates
 from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.scores import CanaryScoreAuditor
@@ -39,13 +34,7 @@ from studies.interference import (
     SharedScale,
     SpillOver,
 )
-from studies.runner import (
-    Cell,
-    Plan,
-    Tallies,
-    bound_tally,
-    interval_tally,
-)
+from studies.runner import Cell, Plan, Tallies, bound_tally, interval_tally
 from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
 BOUNDS, COVERAGE = "bounds.csv", "coverage.csv"

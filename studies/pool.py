@@ -29,13 +29,7 @@ from studies.interference import (
     SpillOver,
 )
 from studies.one_run import WHOLE_CURVE
-from studies.runner import (
-    Cell,
-    Plan,
-    Tallies,
-    bound_tally,
-    interval_tally,
-)
+from studies.runner import Cell, Plan, Tallies, bound_tally, interval_tally
 from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
 BOUNDS, COVERAGE = "bounds.csv", "coverage.csv"

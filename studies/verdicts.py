@@ -19,13 +19,7 @@ from epsilometer.judgement.question import Question
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.curve_model import CurveModel
 from studies.draws import counts_of, draw_bases, draw_counts
-from studies.mechanisms import (
-    MECHANISMS,
-    GaussianMechanism,
-    Mechanism,
-    Null,
-    RandomisedResponse,
-)
+from studies.mechanisms import MECHANISMS, GaussianMechanism, Mechanism, Null, RandomisedResponse
 from studies.runner import Cell, Plan, Tallies
 from studies.tables import SUSPECT, Row, Tables, chance_of, mark_of, markdown, most, paragraph
 

@@ -86,9 +86,7 @@ def test_truths_in_the_tables_are_those_of_the_mechanisms(bounds: list[Row]) -> 
         assert row.true_epsilon == pytest.approx(cell.mechanism.epsilon(cell.delta), abs=1e-6)
 
 
-def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(
-    bounds: list[Row],
-) -> None:
+def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(bounds: list[Row]) -> None:
     assert all(row.fits("above", 0.05) for row in bounds if holds(row))
     # Methods that assume only fair coins are valid everywhere, however canaries interfere.
     assert all(holds(row) for row in bounds if row.method in (PROOF, "one-run scan"))
@@ -123,9 +121,7 @@ def test_the_controls_are_caught(bounds: list[Row], intervals: list[Row]) -> Non
     assert any(row.above > 0.2 * row.runs for row in scan_of_luck)
 
 
-def test_the_posterior_covers_where_canaries_are_independent(
-    intervals: list[Row],
-) -> None:
+def test_the_posterior_covers_where_canaries_are_independent(intervals: list[Row]) -> None:
     for row in intervals:
         if holds(row) and (row.true_epsilon > 0 or row.method == WHOLE_CURVE):
             assert row.covers_as_stated(0.05), row

@@ -122,9 +122,7 @@ def test_truths_in_the_tables_are_those_of_the_mechanisms(intervals: list[Row]) 
         assert row.true_epsilon >= row.point_epsilon
 
 
-def test_proofs_err_no_more_often_than_stated_and_the_control_does(
-    bounds: list[Row],
-) -> None:
+def test_proofs_err_no_more_often_than_stated_and_the_control_does(bounds: list[Row]) -> None:
     assert all(row.fits("above", 0.05) for row in bounds if not is_control(row))
     failing = [row for row in bounds if is_control(row) and row.mechanism == Failures.name]
     assert max(row.above / row.runs for row in failing) > 0.2
