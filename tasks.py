@@ -6,17 +6,24 @@ A Makefile would need make, which Windows and small images lack; nox would insta
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
+import tempfile
+from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
+DURATIONS = ROOT / "tests" / "durations.csv"
 
+PYTEST = ("pytest", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
 TASKS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "test": (
-        "run the tests, as CI does",
-        (("pytest", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-q"),),
+        "run the tests, as CI does; prints the slowest 30",
+        ((*PYTEST, "--durations=30"),),
     ),
+    "durations": ("time the tests of every file into tests/durations.csv", ()),
     "lint": (
         "check style and format",
         (("ruff", "check", "."), ("ruff", "format", "--check", ".")),
@@ -31,14 +38,39 @@ TASKS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
 """What each is for, and the modules that it runs."""
 
 
+def durations(arguments: list[str]) -> int:
+    """Run the tests, and keep the seconds of each file: they decide which files start first."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "record.xml"
+        command = [*PYTEST, "--durations=30", f"--junit-xml={record}", *arguments]
+        code = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode
+        seconds: Counter[str] = Counter()
+        for case in ElementTree.parse(record).iter("testcase"):
+            seconds[_file(case.get("classname", ""))] += float(case.get("time", 0))
+    with DURATIONS.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["file", "seconds"])
+        writer.writerows((name, f"{total:.1f}") for name, total in seconds.most_common())
+    return code
+
+
+def _file(dotted: str) -> str:
+    """The file of a test that the record names by module and, perhaps, class."""
+    while dotted and not (path := ROOT / f"{dotted.replace('.', '/')}.py").exists():
+        dotted = dotted.rpartition(".")[0]
+    return path.relative_to(ROOT).as_posix() if dotted else ""
+
+
 def main(arguments: list[str]) -> int:
     """Run a task and return its exit code."""
     if not arguments or arguments[0] not in TASKS:
         print("usage: python tasks.py TASK [ARGUMENT ...]\n")
         for name, (purpose, _) in TASKS.items():
-            print(f"  {name:<8}{purpose}")
+            print(f"  {name:<11}{purpose}")
         return 0 if arguments in ([], ["-h"], ["--help"]) else 2
     name, *rest = arguments
+    if name == "durations":
+        return durations(rest)
     for command in TASKS[name][1]:
         code = subprocess.run([sys.executable, "-m", *command, *rest], cwd=ROOT, check=False)
         if code.returncode:

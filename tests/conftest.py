@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
+from pathlib import Path
+
+import pytest
 
 # Workers share the cores; threads of linear algebra on top of them only get in the way.
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -15,3 +19,12 @@ os.environ.pop("COLUMNS", None)
 # A shell that starts the tests in the background has them ignore interrupts, and so would every process
 # that they start; tests of interrupts need them as a terminal has them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long start first, so that the workers end together (``tasks.py durations``)."""
+    path = Path(__file__).with_name("durations.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        seconds = {row["file"]: float(row["seconds"]) for row in csv.DictReader(file)}
+    root = path.parent.parent
+    items.sort(key=lambda item: -seconds.get(item.path.relative_to(root).as_posix(), 0.0))

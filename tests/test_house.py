@@ -1,9 +1,10 @@
-"""What keeps the house simple: no import cycles, no questions about classes, no endless functions."""
+"""What keeps the house simple: its size, one way of imports, no questions about classes, short functions."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from epsilometer.model import dependence, likelihoods, priors
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "epsilometer"
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "epsilometer"
 MODULES = {
     ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in SOURCE.rglob("*.py")
@@ -164,3 +166,71 @@ def test_no_endless_signatures() -> None:
         if count > MOST_PARAMETERS and not exempt:
             wide.append(f"{name} has {count} parameters")
     assert wide == []
+
+
+# --- size: the limits are those that CONTRIBUTING.md states ------------------------------------
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def code_lines(text: str) -> int:
+    """Lines that are neither blank nor a comment nor part of a docstring."""
+    lines = {
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            docstring = node.body[0]
+            lines -= set(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def _flat_modules() -> int:
+    folders = [path for path in (SOURCE / "engines").rglob("*") if path.is_dir()]
+    return max(len([p for p in f.glob("*.py") if p.name != "__init__.py"]) for f in folders)
+
+
+SIZES = {
+    "lines of code in `src/`": lambda: sum(map(code_lines, _texts(SOURCE).values())),
+    "lines of code in `tests/`": lambda: sum(map(code_lines, _texts(ROOT / "tests").values())),
+    "lines of JavaScript": lambda: sum(
+        len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCE.rglob("*.js")
+    ),
+    "lines of a module": lambda: max(len(t.splitlines()) for t in _texts(SOURCE).values()),
+    "modules in a folder of `engines/`": _flat_modules,
+    "how-to pages": lambda: len(list((ROOT / "docs" / "how-to").glob("*.md"))),
+    "bytes of ARCHITECTURE": lambda: (ROOT / "ARCHITECTURE.md").stat().st_size,
+}
+
+
+def _limits() -> dict[str, int]:
+    """What CONTRIBUTING allows, by what is counted."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+?) \| ([\d,]+) \|$", text, re.MULTILINE)
+    return {what: int(most.replace(",", "")) for what, most in rows}
+
+
+def test_every_size_has_a_limit() -> None:
+    assert set(_limits()) == set(SIZES)
+
+
+@pytest.mark.parametrize("what", SIZES)
+def test_the_house_keeps_its_size(what: str) -> None:
+    size, limit = SIZES[what](), _limits()[what]
+    assert size <= limit, f"{size:,} {what}, at most {limit:,}: make room, or argue for more there"
+
+
+def test_code_is_counted_without_prose() -> None:
+    text = (
+        '"""Prose\n\nover lines."""\n\n# why\nx = """text\nof code"""\n\n\ndef f():\n    "says"\n'
+    )
+    assert code_lines(text) == 3

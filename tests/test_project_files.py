@@ -101,8 +101,9 @@ def test_issue_forms_have_what_github_requires() -> None:
 
 def test_tasks_run_what_the_readme_says() -> None:
     tasks = runpy.run_path(str(ROOT / "tasks.py"))["TASKS"]
-    assert list(tasks) == ["test", "lint", "types", "docs", "fix"]
-    ((*command,),) = tasks["test"][1]
+    assert list(tasks) == ["test", "durations", "lint", "types", "docs", "fix"]
+    ((*command, slowest),) = tasks["test"][1]
+    assert slowest == "--durations=30"
     block = read("README.md").split("<!-- test command -->")[1].split("<!-- end -->")[0]
     assert f".venv/bin/{' '.join(command)}\n" in block
     for name in tasks:
