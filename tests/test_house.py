@@ -1,4 +1,4 @@
-"""What keeps the house simple: its size, one way of imports, no questions about classes, short functions."""
+"""What keeps the house simple: its size, one way of imports, no questions about classes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ FLAT = {"api.py:audit", "api.py:write_report", "planning/plan.py:plan_audit"}
 """Public calls whose settings are flat keywords, each with a default."""
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def _imported(path: Path) -> set[str]:
     """Modules of the package that are imported when this one runs, at the top or in a function."""
     found: set[str] = set()
@@ -49,7 +56,7 @@ def _imported(path: Path) -> set[str]:
                 found.update(alias.name for alias in child.names)
             visit(child)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")))
+    visit(_tree(path))
     return found & set(MODULES)
 
 
@@ -96,7 +103,7 @@ def test_rooms_do_not_import_each_other_both_ways() -> None:
 
 def _class_questions(path: Path) -> Iterator[str]:
     """Calls of isinstance with a class of the model."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id == "isinstance" and len(node.args) == 2:
                 names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
@@ -125,7 +132,7 @@ def test_such_questions_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def _functions() -> Iterator[tuple[str, ast.FunctionDef]]:
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             if isinstance(node, ast.FunctionDef):
                 yield f"{path.relative_to(SOURCE).as_posix()}:{node.name}", node
 
