@@ -137,7 +137,7 @@ def test_hooks_run_tools_that_are_installed() -> None:
 def named_files(text: str) -> set[str]:
     """Paths in back quotes, and targets of links."""
     quoted = re.findall(
-        r"`((?:src|tests|docs|examples|benchmarks|reproduction|\.ci)/[\w./-]*)`", text
+        r"`((?:src|tests|docs|examples|benchmarks|studies|reproduction|\.ci)/[\w./-]*)`", text
     )
     single = re.findall(r"`([\w.-]+\.(?:py|toml|txt|md|cff))`", text)
     links = re.findall(r"\]\(([\w./-]+)\)", text)
