@@ -22,7 +22,8 @@ from scipy.stats import binom, norm
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, gaussian_delta
+from epsilometer.model.families import Gaussian
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from studies.mechanisms import least_epsilon
 
 
@@ -218,10 +219,7 @@ class SharedScale:
 
     def _delta(self, epsilon: float) -> float:
         """Mean of the deltas of both scales, whose probabilities do not depend on the coin."""
-        parts = (
-            gaussian_delta(epsilon, sensitivity=mu, noise=1) for mu in (self.strong, self.weak)
-        )
-        strong, weak = parts
+        strong, weak = Gaussian().delta([self.strong, self.weak], epsilon)[0].tolist()
         return self.share * strong + (1 - self.share) * weak
 
     def epsilon(self, delta: float) -> float:

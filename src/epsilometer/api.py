@@ -486,14 +486,15 @@ def compare(
     source = source_of(data)
     known, chosen = answering.prepared(source, model, delta)
     same = source.known is not None and source.known.posterior.model == chosen
+    if posteriors is None:
+        own = source.known.posterior if same else None
+        posteriors = estimators.posteriors_of(known, chosen, known=own, on_message=on_message)
     comparison = estimators.compare(
         known,
-        chosen,
+        delta=chosen.delta,
         significance=significance,
-        posterior=source.known.posterior if same else None,
         posteriors=posteriors,
         independent=source.asked.get("independent", True) if independent is None else independent,
-        on_message=on_message,
     )
     tell(known.flaws)
     return comparison

@@ -22,6 +22,7 @@ from epsilometer.checks.comparison import (
 from epsilometer.engines.estimate import estimate
 from epsilometer.model.region import sample_rings
 from tests.checks.test_warnings import draws
+from tests.drawn import binomial_counts
 from tests.engines.oracles import region_mass, ring_area
 
 FloatArray = NDArray[np.float64]
@@ -173,9 +174,7 @@ def drawn(
     strength: float, rng: np.random.Generator, *, bases: int = 6, trials: int = 200
 ) -> em.AttackCounts:
     alpha, beta = sample_rings(2.0, 0.01, strength, size=(bases,), rng=rng)
-    return em.likelihoods.IndependentBinomial().sample(
-        alpha, beta, trials_h0=trials, trials_h1=trials, rng=rng
-    )
+    return binomial_counts(alpha, beta, trials, trials, rng)
 
 
 def mean_factor(

@@ -32,6 +32,7 @@ from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Beta, Fixed, HalfNormal
 from epsilometer.model.region import sample_rings
 from epsilometer.posteriors.provenance import Provenance
+from tests.drawn import binomial_counts
 from tests.engines.oracles import ring_area
 
 FloatArray = NDArray[np.float64]
@@ -199,7 +200,7 @@ def simulated(model: CountModel, bases: int, trials: int, rng: np.random.Generat
     epsilon = float(model.epsilon.sample(1, rng=rng)[0])
     strength = float(model.strength.sample(1, rng=rng)[0])
     alpha, beta = region.sample_ring(bases, epsilon, model.delta, strength, rng=rng)
-    return model.likelihood.sample(alpha, beta, trials_h0=trials, trials_h1=2 * trials, rng=rng)
+    return binomial_counts(alpha, beta, trials, 2 * trials, rng)
 
 
 def p_values(
@@ -309,7 +310,7 @@ def named(result: PredictiveCheck, name: str) -> CheckedStatistic:
 def test_counts_of_the_model_are_no_surprise() -> None:
     rng = np.random.default_rng(22)
     alpha, beta = region.sample_ring(25, 2.5, 1e-3, 0.4, rng=rng)
-    counts = IndependentBinomial().sample(alpha, beta, trials_h0=300, trials_h1=200, rng=rng)
+    counts = binomial_counts(alpha, beta, 300, 200, rng)
     result = check(counts)
     assert not any(statistic.surprising for statistic in result.statistics)
 

@@ -12,7 +12,7 @@ import pytest
 import epsilometer as em
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.cli.main import run
-from epsilometer.comparison.estimators import PROVEN, compare_estimators
+from epsilometer.comparison.estimators import PROVEN, compare
 
 WHOLE_CURVES = ("Epsilometer, curve model", "Epsilometer, curve model, strength 1")
 
@@ -138,7 +138,7 @@ def test_figures(counts: Path, scores: Path, tmp_path: Path) -> None:
 def test_figure_shows_the_rows(counts: Path) -> None:
     from epsilometer.report.figures.comparison import draw_comparison
 
-    found = compare_estimators(em.AttackCounts.read(counts), delta=0.0)
+    found = compare(em.AttackCounts.read(counts), delta=0.0)
     axes = draw_comparison(found).axes[0]
     applying = [row for row in found.rows if row.applies]
     assert [label.get_text() for label in axes.get_yticklabels()] == [r.label for r in applying]

@@ -18,6 +18,7 @@ from epsilometer.auditing.stopping import interim_sizes
 from epsilometer.cli.main import run
 from epsilometer.model.region import sample_rings
 from tests.cli.test_estimate import PROGRAM
+from tests.drawn import binomial_counts
 
 CURVE = ["plan", "--workers", "1", "--epsilon", "8", "--delta", "1e-5"]
 PROVE = [*CURVE, "--most-bases", "5", "--most-challenges", "200"]
@@ -112,9 +113,7 @@ def test_what_the_audit_assumes_reaches_the_model(capsys: pytest.CaptureFixture[
 def test_a_pilot_brings_its_own_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(2)
     alpha, beta = sample_rings(2.0, 1e-3, 0.5, size=(5,), rng=rng)
-    counts = em.likelihoods.IndependentBinomial().sample(
-        alpha, beta, trials_h0=50, trials_h1=50, rng=rng
-    )
+    counts = binomial_counts(alpha, beta, 50, 50, rng)
     em.estimate(counts, em.CountModel(delta=1e-3)).save(tmp_path / "posterior.nc")
     pilot = ["plan", "--workers", "1", "--simulations", "8", "--pilot", str(tmp_path)]
     assert run([*pilot, "--most-bases", "10", "--extend", "--width", "4", "--json"]) == 0

@@ -62,14 +62,6 @@ def pool_losses_of(names: list[str], numbers: Any) -> em.PoolLosses:
     )
 
 
-def pool_scores_of(names: list[str], numbers: Any) -> em.rows.PoolScores:
-    member = _sides(names)
-    value = [[numbers.draw(SCORES) for _ in names] for _ in member]
-    return em.rows.PoolScores(
-        value=value, member=member, names=names, fair_coins=numbers.draw(st.booleans())
-    )
-
-
 def _sides(names: list[str]) -> np.ndarray[Any, Any]:
     """Models with and without every point."""
     return np.array([[True] * len(names), [False] * len(names), [True] * len(names)])
@@ -85,9 +77,6 @@ KINDS = {
     ("pool-losses", ".csv"): (em.PoolLosses, pool_losses_of),
     ("pool-losses", ".parquet"): (em.PoolLosses, pool_losses_of),
     ("pool-losses", ".npz"): (em.PoolLosses, pool_losses_of),
-    ("pool-scores", ".csv"): (em.rows.PoolScores, pool_scores_of),
-    ("pool-scores", ".parquet"): (em.rows.PoolScores, pool_scores_of),
-    ("pool-scores", ".npz"): (em.rows.PoolScores, pool_scores_of),
 }
 
 
@@ -127,7 +116,6 @@ def _plain(kind: str) -> Any:
             challenge_base=["a"], hypothesis=[0], replicate=[0], loss=[1.0]
         ),
         "pool-losses": lambda: em.PoolLosses(loss=np.ones((3, 2)), member=member),
-        "pool-scores": lambda: em.rows.PoolScores(value=np.ones((3, 2)), member=member),
     }
     return made[kind]()
 
@@ -151,32 +139,3 @@ def test_canaries_are_written_as_they_are_saved(tmp_path: Path) -> None:
     assert again.fingerprint == canaries.fingerprint
     with pytest.raises(InputError, match=r"'c.csv': expected a file name that ends in \.npz"):
         canaries.write(tmp_path / "c.csv")
-
-
-def test_pool_scores_with_one_sided_points_need_npz(tmp_path: Path) -> None:
-    member = np.array([[True, True], [False, True]])
-    scores = em.rows.PoolScores(
-        value=np.ones((2, 2)), member=member, names=["a", "b"], dependent=True
-    )
-    with pytest.raises(InputError, match=r"point 'b' with one kind only; write \.npz"):
-        scores.write(tmp_path / "x.csv")
-    scores.write(tmp_path / "x.npz")
-    assert em.rows.PoolScores.read(tmp_path / "x.npz") == scores
-
-
-def test_damaged_pool_scores_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.npz"
-    np.savez(path, score=np.ones((2, 2)), member=np.ones((2, 3), bool), names=np.array(["a", "b"]),
-             fair_coins=np.array(True), dependent=np.array(False))  # fmt: skip
-    with pytest.raises(InputError, match=r"x.npz: expected member of shape"):
-        em.rows.PoolScores.read(path)
-    np.savez(path, score=np.array([["1"]]), member=np.ones((1, 1), bool), names=np.array(["a"]),
-             fair_coins=np.array(True), dependent=np.array(False))  # fmt: skip
-    with pytest.raises(InputError, match=r"x.npz: expected score as"):
-        em.rows.PoolScores.read(path)
-
-
-def test_scores_without_models_are_no_pool(tmp_path: Path) -> None:
-    em.Scores(without=[[0.1]], with_point=[[0.2]]).write(tmp_path / "x.csv")
-    with pytest.raises(InputError, match="expected a column model"):
-        em.rows.PoolScores.read(tmp_path / "x.csv")

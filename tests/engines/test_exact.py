@@ -23,6 +23,7 @@ from epsilometer.model.priors import (
     Uniform,
 )
 from epsilometer.posteriors.panels import PanelDensity, gauss_legendre
+from tests.drawn import binomial_counts
 from tests.engines.oracles import brute_force_posterior, quantile
 from tests.golden import reference
 
@@ -455,11 +456,10 @@ def test_a_prior_that_reaches_too_far_is_refused() -> None:
 def test_many_bases_find_the_truth(bases: int) -> None:
     """Sharp posteriors far from any first guess of the panels, and errors that add up over bases."""
     from epsilometer.model import region
-    from epsilometer.model.likelihoods import IndependentBinomial
 
     rng = np.random.default_rng(0)
     alpha, beta = region.sample_ring(bases, 3.0, 0.01, 0.3, rng=rng)
-    counts = IndependentBinomial().sample(alpha, beta, trials_h0=100, trials_h1=100, rng=rng)
+    counts = binomial_counts(alpha, beta, 100, 100, rng)
     posterior = estimate_exact(counts, CountModel(delta=0.01))
     assert posterior.trustworthy
     for name, truth in (("epsilon", 3.0), ("strength", 0.3)):

@@ -21,6 +21,7 @@ from epsilometer.engines.mcmc import group_shares as shares
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from studies.draws import draw_groups
+from tests.drawn import ring_contains
 
 FloatArray = NDArray[np.float64]
 Scatter = em.likelihoods.NormalScatter | em.likelihoods.UniformScatter
@@ -73,7 +74,7 @@ def twin(
     kernel = size * np.diff(scatter.distribution((edges - x[:, None]) / spread), axis=1)
     a, b = np.meshgrid(x, x, indexing="ij")
     inside = region.contains(a, b, epsilon, delta).astype(float)
-    ring = region.ring_contains(a, b, epsilon, delta, strength)
+    ring = ring_contains(a, b, epsilon, delta, strength)
     kept = kernel @ inside @ kernel.T / size**2 if normalised else np.ones_like(inside)
     total = np.zeros_like(inside)
     for row in range(len(counts)):

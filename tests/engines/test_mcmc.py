@@ -33,6 +33,7 @@ from epsilometer.model.dependence import (
 )
 from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+from tests.drawn import ring_contains
 
 Z = 5.0
 """About 200 comparisons of roughly normal errors: false alarms below 1e-3 (2 x 2.9e-7 each)."""
@@ -242,7 +243,7 @@ def test_chains_start_inside_the_ring() -> None:
             epsilon, strength = start[:2]
             alpha, beta = rates.T
             wider = epsilon * (1 + 1e-12)
-            inside = region.ring_contains(alpha, beta, wider, model.delta, strength)
+            inside = ring_contains(alpha, beta, wider, model.delta, strength)
             assert np.all(inside)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.auditing.answering import default_model, result_for
-from epsilometer.comparison.estimators import compare_estimators
+from epsilometer.comparison.estimators import compare
 from epsilometer.errors import InputError
 from epsilometer.inputs import sources as inputs
 from epsilometer.inputs.held import source_of
@@ -120,8 +120,8 @@ def test_canaries_of_one_run_are_told_from_models() -> None:
     assert runs.one_run
     assert runs.scores is not None
     separate = em.Scores.of_bases(runs.scores.bases, runs.scores.names)
-    several_runs = compare_estimators(runs.scores, delta=0.01).rows
-    as_models = compare_estimators(separate, delta=0.01).rows
+    several_runs = compare(runs.scores, delta=0.01).rows
+    as_models = compare(separate, delta=0.01).rows
     for rows, refused in ((several_runs, 0), (as_models, 4)):
         bounds = [row for row in rows if row.label.startswith("one-run")]
         assert len(bounds) == 4

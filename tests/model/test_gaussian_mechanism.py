@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
-from epsilometer.model.gaussian_mechanism import (
-    epsilon_of_gaussian,
-    gaussian_delta,
-    gaussian_epsilon,
-)
+from epsilometer.model.families import Gaussian
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, gaussian_epsilon
 from tests.golden import peers
+
+
+def gaussian_delta(epsilon: float, ratio: float) -> float:
+    return float(Gaussian().delta(ratio, epsilon)[0])
 
 
 def divergence(epsilon: float, ratio: float) -> Any:
@@ -31,14 +32,12 @@ def divergence(epsilon: float, ratio: float) -> Any:
         return mpmath.quad(excess, [edge, edge + 1, edge + 4, edge + 10, max(edge, a) + 40])
 
 
-@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("ratio", [0.01, 1.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 5.0, 20.0])
 def test_delta_is_the_divergence(epsilon: float, ratio: float) -> None:
     expected = float(divergence(epsilon, ratio))
     # Two similar terms are subtracted: the error is their rounding, 1e-16 of each.
-    assert gaussian_delta(epsilon, sensitivity=ratio, noise=1.0) == pytest.approx(
-        expected, rel=1e-10, abs=1e-15
-    )
+    assert gaussian_delta(epsilon, ratio) == pytest.approx(expected, rel=1e-10, abs=1e-15)
 
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 5.0])
@@ -59,11 +58,11 @@ def test_a_wrong_formula_fails_the_same_check() -> None:
 def test_limits() -> None:
     assert gaussian_epsilon(0.0, sensitivity=1.0, noise=1.0) == math.inf
     assert gaussian_epsilon(0.9, sensitivity=1.0, noise=1.0) == 0.0
-    total_variation = gaussian_delta(0.0, sensitivity=1.0, noise=1.0)
+    total_variation = gaussian_delta(0.0, 1.0)
     assert total_variation == pytest.approx(math.erf(1 / math.sqrt(8)), rel=1e-12)
     assert gaussian_epsilon(total_variation, sensitivity=1.0, noise=1.0) == 0.0
-    assert gaussian_delta(1e6, sensitivity=1.0, noise=1.0) == 0.0
-    assert gaussian_delta(0.0, sensitivity=1e6, noise=1.0) == 1.0
+    assert gaussian_delta(1e6, 1.0) == 0.0
+    assert gaussian_delta(0.0, 1e6) == 1.0
 
 
 @pytest.mark.parametrize("noise", [1e-4, 1e-6])
@@ -79,22 +78,17 @@ def test_hardly_any_noise(noise: float) -> None:
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"epsilon": -1.0, "sensitivity": 1.0, "noise": 1.0}, "epsilon"),
-        ({"epsilon": math.inf, "sensitivity": 1.0, "noise": 1.0}, "epsilon"),
-        ({"epsilon": 1.0, "sensitivity": 0.0, "noise": 1.0}, "sensitivity"),
-        ({"epsilon": 1.0, "sensitivity": 1.0, "noise": 0.0}, "noise"),
-        ({"epsilon": 1.0, "sensitivity": 1.0, "noise": math.nan}, "noise"),
+        ({"delta": -0.1}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": math.nan}, "delta"),
+        ({"sensitivity": 0.0}, "sensitivity"),
+        ({"noise": 0.0}, "noise"),
+        ({"noise": math.nan}, "noise"),
     ],
 )
 def test_out_of_range(arguments: dict[str, float], name: str) -> None:
     with pytest.raises(InputError, match=name):
-        gaussian_delta(**arguments)
-
-
-@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
-def test_delta_out_of_range(delta: float) -> None:
-    with pytest.raises(InputError, match="delta"):
-        gaussian_epsilon(delta, sensitivity=1.0, noise=1.0)
+        gaussian_epsilon(**{"delta": 1e-5, "sensitivity": 1.0, "noise": 1.0} | arguments)
 
 
 @pytest.mark.parametrize("case", list(peers.GAUSSIAN_MECHANISM))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
-from epsilometer.model.pool_scores import PoolScores, pool_of
+from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 
 
@@ -34,16 +34,18 @@ def test_by_point_and_by_model_hold_the_same_scores() -> None:
     assert models.names == tuple(f"model {n}" for n in range(2, 7))
 
 
-def test_the_matrix_comes_back_from_points_and_from_files(tmp_path: Path) -> None:
+def test_points_come_back_from_files(tmp_path: Path) -> None:
     pool = drawn()
     pool.by_point().write(tmp_path / "scores.csv")
     read = Scores.read(tmp_path / "scores.csv")
     assert read.fair_coins
     assert read == pool.by_point()
-    for found in (pool_of(pool.by_point()), pool_of(read)):
-        assert found is not None
-        assert np.array_equal(found.value, pool.value)
-        assert np.array_equal(found.member, pool.member)
+    assert read.models is not None
+    for pair, inside in zip(read.models, pool.member.T, strict=True):
+        assert [side.tolist() for side in pair] == [
+            np.flatnonzero(~inside).tolist(),
+            np.flatnonzero(inside).tolist(),
+        ]
 
 
 def test_unfair_coins_stay_unfair_and_prove_nothing_by_model(tmp_path: Path) -> None:
@@ -51,13 +53,6 @@ def test_unfair_coins_stay_unfair_and_prove_nothing_by_model(tmp_path: Path) -> 
     assert pool.by_model().dependent
     pool.by_point().write(tmp_path / "scores.csv")
     assert not Scores.read(tmp_path / "scores.csv").fair_coins
-
-
-def test_no_matrix_where_a_point_lacks_a_model() -> None:
-    models = [([0, 1], [2]), ([0], [1])]
-    scores = Scores(without=[[0.0, 1.0], [0.0]], with_point=[[2.0], [3.0]], models=models)
-    assert pool_of(scores) is None
-    assert pool_of(Scores(without=[[0.0]], with_point=[[1.0]])) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from epsilometer.errors import InputError
 from epsilometer.model import region
+from tests.drawn import ring_contains
 
 RATE = st.floats(0.0, 1.0)
 EPSILON = st.floats(0.0, 20.0)
@@ -108,7 +109,7 @@ def test_sample_ring_is_uniform(epsilon: float, delta: float, strength: float) -
     rng = np.random.default_rng(7)
     alpha, beta = region.sample_ring(40_000, epsilon, delta, strength, rng=rng)
     if strength < 1:
-        assert np.all(region.ring_contains(alpha, beta, epsilon * (1 + 1e-12), delta, strength))
+        assert np.all(ring_contains(alpha, beta, epsilon * (1 + 1e-12), delta, strength))
     # The share inside a smaller region must be the quotient of the areas (inner ring for s = 1).
     middle = 0.5 + 0.5 * strength
     if strength < 1:
@@ -120,7 +121,7 @@ def test_sample_ring_is_uniform(epsilon: float, delta: float, strength: float) -
             )
         )
         expected = 1 / float(inner)
-        share = np.mean(~region.ring_contains(alpha, beta, epsilon, delta, middle))
+        share = np.mean(~ring_contains(alpha, beta, epsilon, delta, middle))
         assert abs(share - expected) < 5 * np.sqrt(0.25 / 40_000)
     # Symmetric in both ways.
     assert abs(np.mean(alpha - beta)) < 5 * np.std(alpha - beta) / 200

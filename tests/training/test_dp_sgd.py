@@ -20,7 +20,8 @@ from torch import nn
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
-from epsilometer.model.gaussian_mechanism import gaussian_delta, gaussian_epsilon
+from epsilometer.model.families import Gaussian
+from epsilometer.model.gaussian_mechanism import gaussian_epsilon
 from epsilometer.training import torch_modules
 from epsilometer.training.accounting import EPSILON_ERROR, LARGEST_FINE_EPSILON
 from tests.training import modules
@@ -316,7 +317,7 @@ def sampled_delta(epsilon: float, noise: float, rate: float) -> float:
     """Delta of one sampled step, exactly: the larger of adding and removing a record."""
     # The mixture against the normal: rate times a Gaussian mechanism at a larger epsilon.
     inner = math.log1p(math.expm1(epsilon) / rate)
-    less = rate * gaussian_delta(inner, sensitivity=1.0, noise=noise)
+    less = rate * float(Gaussian().delta(1 / noise, inner)[0])
     # The normal against the mixture: below the point where their ratio is exp(epsilon).
     if math.exp(-epsilon) <= 1 - rate:
         return less

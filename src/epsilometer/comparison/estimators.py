@@ -118,38 +118,28 @@ Named = Sequence[tuple[str, Any]]
 """Posteriors, each with its name."""
 
 
-def compare(
+def posteriors_of(
     data: Scores | AttackCounts,
     model: CountModel | CurveModel,
     *,
-    significance: float,
-    posterior: Any = None,
-    posteriors: Named | None = None,
-    independent: bool = True,
+    known: Any = None,
     on_message: OnMessage | None = None,
-) -> Comparison:
-    """Compare every estimator that uses such data, with the posteriors of the model in the first rows.
-
-    These are of scores with the model's strength and with strength 1.  ``posterior`` is the first one,
-    if it is known already; ``posteriors`` replace them.
-    """
-    if posteriors is None:
-        first, *others = _models(model).items()
-        known = estimate(data, first[1], on_message=on_message) if posterior is None else posterior
-        posteriors = [
-            (first[0], known),
-            *((name, estimate(data, other, on_message=on_message)) for name, other in others),
-        ]
-    return compare_estimators(
-        data,
-        delta=model.delta,
-        significance=significance,
-        posteriors=posteriors,
-        independent=independent,
-    )
+) -> Named:
+    """The posterior of the model, ``known`` or estimated, and of scores also with strength 1."""
+    found = estimate(data, model, on_message=on_message) if known is None else known
+    fixed = model.strength.fixed_value
+    strength = "" if fixed is None else f", strength {fixed:g}"
+    if isinstance(model, CountModel):
+        return [(f"Epsilometer, {model.likelihood.name}{strength}", found)]
+    label = "Epsilometer, curve model"
+    if fixed == 1:
+        return [(f"{label}{strength}", found)]
+    sure = replace(model, strength=FixedStrength())
+    other = estimate(data, sure, on_message=on_message)
+    return [(f"{label}{strength}", found), (f"{label}, strength 1", other)]
 
 
-def compare_estimators(
+def compare(
     data: Scores | AttackCounts,
     *,
     delta: float,
@@ -197,17 +187,6 @@ def compare_estimators(
         several=several,
         notes=tuple(notes),
     )
-
-
-def _models(model: CountModel | CurveModel) -> dict[str, Any]:
-    """The models to estimate, by the name of their row."""
-    fixed = model.strength.fixed_value
-    strength = "" if fixed is None else f", strength {fixed:g}"
-    if isinstance(model, CountModel):
-        return {f"Epsilometer, {model.likelihood.name}{strength}": model}
-    sure = replace(model, strength=FixedStrength())
-    label = "Epsilometer, curve model"
-    return {f"{label}{strength}": model, f"{label}, strength 1": sure}
 
 
 def _of_counts(

@@ -25,7 +25,6 @@ class Units:
     with_point: str
     shown: str
     worst: str
-    worst_shows: str
     about_shown: str
     section: str
     note: str
@@ -47,7 +46,6 @@ def _scored_by_models(base: str, whole_base: str, *, section: str, note: str) ->
         with_point="models with the point",
         shown=f"shown (worst {base})",
         worst=f"worst {base}",
-        worst_shows=f"the worst {base} shows",
         about_shown=(
             f"Shown: the epsilon of the {base} that leaks most, as far as these attacks reveal it."
         ),
@@ -87,7 +85,6 @@ CANARIES = Units(
     with_point="canaries included in training",
     shown="shown (by canaries)",
     worst="run that shows most",
-    worst_shows="its canaries show",
     about_shown="Shown: the epsilon that the canaries reveal, in the run that shows most.",
     section="What each run shows",
     note=(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -13,28 +11,13 @@ from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 
 
-def gaussian_delta(epsilon: float, *, sensitivity: float, noise: float) -> float:
-    """Least delta at which adding normal noise is (epsilon, delta)-DP.
-
-    Phi(a/2 - epsilon/a) - exp(epsilon) Phi(-a/2 - epsilon/a) with a = sensitivity / noise (Balle and
-    Wang 2018, theorem 8).  The sensitivity is the largest change of the released vector between
-    neighbours, in Euclidean length; the noise is its standard deviation in each coordinate.
-
-    Examples
-    --------
-    >>> round(gaussian_delta(1.0, sensitivity=1.0, noise=1.0), 6)
-    0.126937
-    """
-    epsilon = _validate.non_negative("epsilon", epsilon)
-    ratio = _validate.positive("sensitivity", sensitivity) / _validate.positive("noise", noise)
-    tail = epsilon + float(log_ndtr(-ratio / 2 - epsilon / ratio))
-    return max(0.0, float(ndtr(ratio / 2 - epsilon / ratio)) - math.exp(tail))
-
-
 def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float:
     """Least epsilon at which adding normal noise is (epsilon, delta)-DP; infinite at delta = 0.
 
-    The inverse of `gaussian_delta`, to 1e-10; 0 if delta is reached without any epsilon.
+    To 1e-10; 0 if delta is reached without any epsilon.  The sensitivity is the largest change of the
+    released vector between neighbours, in Euclidean length; the noise is its standard deviation in each
+    coordinate.  The inverse, Phi(a/2 - epsilon/a) - exp(epsilon) Phi(-a/2 - epsilon/a) with a =
+    sensitivity / noise (Balle and Wang 2018, theorem 8), is the delta of the family `Gaussian`.
 
     Examples
     --------

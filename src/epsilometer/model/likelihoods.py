@@ -112,23 +112,6 @@ class IndependentBinomial(Likelihood):
     ) -> tuple[IntArray, IntArray]:
         return rng.binomial(counts.trials_h0, alpha), rng.binomial(counts.trials_h1, beta)
 
-    def sample(
-        self,
-        alpha: FloatArray,
-        beta: FloatArray,
-        *,
-        trials_h0: ArrayLike,
-        trials_h1: ArrayLike,
-        rng: Generator,
-    ) -> AttackCounts:
-        """Draw counts for attacks with the given error rates."""
-        return AttackCounts(
-            false_positives=rng.binomial(np.broadcast_to(trials_h0, alpha.shape), alpha),
-            trials_h0=trials_h0,
-            false_negatives=rng.binomial(np.broadcast_to(trials_h1, beta.shape), beta),
-            trials_h1=trials_h1,
-        )
-
     def log_density(
         self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
     ) -> FloatArray:

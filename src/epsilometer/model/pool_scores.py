@@ -1,29 +1,23 @@
 """Scores of many points under models that share them, as a matrix.
 
 By point: each point is a challenge base, scored by the models trained without and with it; the points
-share models.  By model: each model is one training run, and the points are its canaries.
+share models.  By model: each model is one training run, and the points are its canaries.  Both are
+:class:`~epsilometer.Scores`, which read and write files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer import _files, _npz
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import labels_of
 from epsilometer.model.scores import Scores
-
-ENDINGS = (".npz", ".csv", ".parquet")
-LARGEST_SCORES = 4 * 1024**3
-"""Bytes that the arrays of a file may unpack to."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -105,83 +99,6 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
             dependent=self.dependent,
         )
 
-    @classmethod
-    def read(cls, source: str | PathLike[str]) -> PoolScores:
-        """Read NPZ, CSV or Parquet, by the ending of the name; see :meth:`write`."""
-        path = Path(source)
-        if _files.ending(path, *ENDINGS) == ".npz":
-            return cls._of_arrays(path)
-        pool = pool_of(Scores.read(path))
-        if pool is None:
-            raise InputError(
-                f"{path.name}: expected a column model and a row for each model and point, got other "
-                "scores; Scores.read may read them."
-            )
-        return pool
-
-    def write(self, target: str | PathLike[str]) -> None:
-        """Write NPZ, CSV or Parquet, by the ending of the name; replaces a file of that name.
-
-        An NPZ holds everything.  CSV and Parquet have the columns of scores of points that share models,
-        which :meth:`Scores.read` and ``epsilometer estimate`` take too; every point must have models
-        with and without it there, and scores that depend on each other are refused.
-        """
-        path = Path(target)
-        if _files.ending(path, *ENDINGS) == ".npz":
-            _files.replace(path, self._write_npz)
-            return
-        one_sided = ~(self.member.any(axis=0) & ~self.member.all(axis=0))
-        if one_sided.any():
-            name = self.names[int(np.argmax(one_sided))]
-            raise InputError(
-                f"expected models with and without every point, got point {_files.shown(name)} with one "
-                "kind only; write .npz instead."
-            )
-        self.by_point().write(path)
-
-    def _write_npz(self, path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez_compressed(
-                file,
-                score=self.value,
-                member=self.member,
-                names=np.array(self.names),
-                fair_coins=self.fair_coins,
-                dependent=self.dependent,
-            )
-
-    @classmethod
-    def _of_arrays(cls, path: Path) -> PoolScores:
-        names = ("score", "member", "names", "fair_coins", "dependent")
-        kept = _npz.read_arrays(path, names, largest=LARGEST_SCORES)
-        kinds = {"score": "f", "member": "b", "names": "U", "fair_coins": "b", "dependent": "b"}
-        shapes = {"score": 2, "member": 2, "names": 1, "fair_coins": 0, "dependent": 0}
-        for name, array in kept.items():
-            if array.dtype.kind != kinds[name] or array.ndim != shapes[name]:
-                raise InputError(
-                    f"{path.name}: expected {name} as `PoolScores.write` writes it, got shape "
-                    f"{array.shape} of {array.dtype}."
-                )
-        try:
-            return cls(
-                value=kept["score"],
-                member=kept["member"],
-                names=kept["names"].tolist(),
-                fair_coins=bool(kept["fair_coins"]),
-                dependent=bool(kept["dependent"]),
-            )
-        except InputError as error:
-            raise InputError(f"{path.name}: {error}") from None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PoolScores):
-            return NotImplemented
-        mine, theirs = ((p.names, p.fair_coins, p.dependent) for p in (self, other))
-        same = np.array_equal(self.value, other.value) and np.array_equal(self.member, other.member)
-        return mine == theirs and same
-
-    __hash__ = None  # type: ignore[assignment]
-
     def by_point(self) -> Scores:
         """One base for each point that has models without and with it; the bases share models."""
         both = self.member.any(axis=0) & ~self.member.all(axis=0)
@@ -219,26 +136,3 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
     def pooled(self) -> tuple[FloatArray, FloatArray]:
         """Scores of all pairs of a model and a point, without and with the point."""
         return self.value[~self.member], self.value[self.member]
-
-
-def pool_of(scores: Scores) -> PoolScores | None:
-    """The matrix behind scores of points that share models; None unless every point has every model."""
-    if scores.models is None:
-        return None
-    first = np.sort(np.concatenate(scores.models[0]))
-    value = np.empty((len(first), len(scores)))
-    member = np.zeros(value.shape, dtype=bool)
-    for number, (base, pair) in enumerate(zip(scores.bases, scores.models, strict=True)):
-        whole = np.concatenate(pair)
-        if len(whole) != len(first) or not np.array_equal(np.sort(whole), first):
-            return None
-        rows = np.searchsorted(first, whole)
-        value[rows, number] = np.concatenate(base.in_training_order)
-        member[rows[len(pair[0]) :], number] = True
-    return PoolScores(
-        value=value,
-        member=member,
-        names=scores.names,
-        fair_coins=scores.fair_coins,
-        dependent=scores.dependent,
-    )

@@ -185,25 +185,6 @@ def contains(alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float
     return np.asarray(_nonnegative_epsilon(epsilon) >= critical_epsilon(alpha, beta, delta))
 
 
-def ring_contains(
-    alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float, strength: ArrayLike
-) -> BoolArray:
-    """Return whether (alpha, beta) lies in R_s(epsilon, delta): in the region, not in its core.
-
-    The core R(s epsilon, s delta) is closed, so its boundary does not belong to the ring; at s = 0
-    and delta = 0 the core is the line alpha + beta = 1.
-    """
-    strength = _unit("strength", strength)
-    delta = _validate.delta(delta)
-    epsilon = _nonnegative_epsilon(epsilon)
-    inside = contains(alpha, beta, epsilon, delta)
-    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
-    alpha, beta = _reflected(alpha, beta, alpha + beta > 1)
-    factor = np.exp(-strength * epsilon)
-    edge = factor * (1 - strength * delta)
-    return np.asarray(inside & ~((beta + factor * alpha >= edge) & (alpha + factor * beta >= edge)))
-
-
 def sample_ring(
     size: int, epsilon: float, delta: float, strength: float, *, rng: np.random.Generator
 ) -> FloatPair:
@@ -217,7 +198,7 @@ def sample_ring(
     Examples
     --------
     >>> alpha, beta = sample_ring(5, 1.0, 0.01, 0.5, rng=np.random.default_rng(1))
-    >>> bool(np.all(ring_contains(alpha, beta, 1.0, 0.01, 0.5)))
+    >>> bool(np.all(contains(alpha, beta, 1.0, 0.01) & ~contains(alpha, beta, 0.5, 0.005)))
     True
     """
     size = _validate.whole_number("size", size, least=0)

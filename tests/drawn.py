@@ -1,0 +1,38 @@
+"""Attacks with known error rates: counts drawn from them, and whether rates are in a ring."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.region import contains
+
+
+def binomial_counts(
+    alpha: FloatArray, beta: FloatArray, trials_h0: int, trials_h1: int, rng: np.random.Generator
+) -> AttackCounts:
+    """Independent counts of attacks with these error rates."""
+    return AttackCounts(
+        false_positives=rng.binomial(trials_h0, alpha),
+        trials_h0=trials_h0,
+        false_negatives=rng.binomial(trials_h1, beta),
+        trials_h1=trials_h1,
+    )
+
+
+def ring_contains(
+    alpha: FloatArray, beta: FloatArray, epsilon: ArrayLike, delta: float, strength: ArrayLike
+) -> BoolArray:
+    """Whether (alpha, beta) lies in R_s(epsilon, delta): in the region, not in its closed core.
+
+    At s = 0 and delta = 0 the core is the line alpha + beta = 1.
+    """
+    strength, epsilon = np.asarray(strength, dtype=float), np.asarray(epsilon, dtype=float)
+    worse = alpha + beta > 1
+    a, b = np.where(worse, 1 - alpha, alpha), np.where(worse, 1 - beta, beta)
+    factor = np.exp(-strength * epsilon)
+    edge = factor * (1 - strength * delta)
+    core = (b + factor * a >= edge) & (a + factor * b >= edge)
+    return np.asarray(contains(alpha, beta, epsilon, delta) & ~core)
