@@ -73,31 +73,6 @@ def test_pooled_bases_with_different_rates_meet_the_level() -> None:
     assert wrong <= most_failures(runs)
 
 
-def test_pooled_bases_with_different_shares_of_the_hypotheses() -> None:
-    # Two null attacks, (.1, .9) tried mostly without the point and (.9, .1) mostly with it: the
-    # pooled rates are means with different weights and lie far outside of R(0, 0).
-    counts = AttackCounts(
-        false_positives=[100, 9],
-        trials_h0=[1000, 10],
-        false_negatives=[9, 100],
-        trials_h1=[10, 1000],
-    )
-    assert np.all(ClopperPearson().lower(counts, 0.0) == 0.0)
-    try:
-        together = pooled(counts)
-    except InputError:
-        return  # refusing is right
-    assert ClopperPearson().lower(together, 0.0)[0] == 0.0
-
-
-@pytest.mark.parametrize("significance", [0.0, 1.0, float("nan")])
-def test_significance_out_of_range(significance: float) -> None:
-    with pytest.raises(InputError, match="significance"):
-        best_base(ClopperPearson(), COUNTS, 0.0, significance)
-    with pytest.raises(InputError, match="significance"):
-        best_interval(ClopperPearson(), COUNTS, 0.0, significance)
-
-
 def test_the_best_of_several_scores_is_within_the_level() -> None:
     """A bound with exactly its allowed error rate; uncorrected, the best of twenty errs far more."""
     exact = ScoreEstimator(

@@ -71,13 +71,6 @@ def test_ends_are_those_of_the_rectangle(
     assert low[0] == pytest.approx(0.0 if crossed else expected[0], abs=1e-9)
 
 
-def test_a_fixed_significance_is_split_as_documented() -> None:
-    counts = confusion(tp=80, tn=70, fp=30, fn=20)
-    for estimator in (ClopperPearson(), Jeffreys(), ClopperPearson(one_sided=True)):
-        low, _ = estimator.interval(counts, 0.01, significance=0.1)
-        assert low[0] == estimator.lower(counts, 0.01, significance=0.05)[0]
-
-
 @pytest.mark.parametrize("estimator", [ClopperPearson(), Jeffreys()], ids=lambda e: e.label)
 def test_counts_at_the_ends(estimator: ClopperPearson | Jeffreys) -> None:
     low, high = estimator.interval(confusion(tp=50, tn=50, fp=0, fn=0), 0.0)

@@ -575,19 +575,6 @@ def test_one_base_has_no_standard_deviations() -> None:
         assert quantity.middle.shape == (1,)
 
 
-def test_equal_generators_give_equal_results() -> None:
-    posterior = estimate_exact(MIXED, CountModel(delta=0.01))
-    first, second, other = (
-        check_predictions(posterior, rng=np.random.default_rng(seed), replicates=200)
-        for seed in (1, 1, 2)
-    )
-    assert first.statistics == second.statistics
-    assert first.statistics != other.statistics
-    for one, twin in zip(first.quantities, second.quantities, strict=True):
-        np.testing.assert_array_equal(one.low, twin.low)
-        np.testing.assert_array_equal(one.high, twin.high)
-
-
 def test_level_sets_the_width() -> None:
     posterior = known(
         MIXED, CountModel(delta=0.01), epsilon=np.array([2.0]), strength=np.array([0.3])

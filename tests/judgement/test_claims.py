@@ -9,7 +9,6 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
 import epsilometer as em
@@ -33,13 +32,15 @@ def posterior() -> em.Posterior:
     return em.estimate(counts, em.CountModel(delta=1e-6))
 
 
-@pytest.mark.parametrize("accountant", [PLDAccountant, RdpAccountant])
-def test_a_true_accountant_is_not_refuted_and_a_false_one_is(
-    posterior: em.Posterior, accountant: type[PLDAccountant | RdpAccountant]
-) -> None:
+@pytest.fixture(scope="module")
+def curve(posterior: em.Posterior) -> em.engines.DeltaCurve:
+    return em.engines.estimate_curve(posterior.data, posterior.model, DELTAS)
+
+
+def test_a_true_accountant_is_not_refuted_and_a_false_one_is(posterior: em.Posterior) -> None:
     labels = {}
     for noise in (NOISE, 6 * NOISE):
-        made = accountant()
+        made = PLDAccountant()
         made.compose(dp_accounting.GaussianDpEvent(noise))
         verdict = em.judge(posterior, made.get_epsilon, deltas=DELTAS)
         labels[noise] = verdict.label
@@ -59,36 +60,26 @@ def test_an_algorithm_s_own_claim_is_one(posterior: em.Posterior) -> None:
 
 @pytest.mark.parametrize(
     ("claim", "label"),
-    [
-        (0.5, "FAIL (proven)"),
-        (1.3, "FAIL (judged)"),
-        (1.8, "INCONCLUSIVE"),
-        (14.0, "PASS (judged)"),
-    ],
+    [(0.5, "FAIL (proven)"), (1.3, "FAIL (judged)"), (14.0, "PASS (judged)")],
 )
 def test_one_delta_is_a_curve_of_length_one(
-    posterior: em.Posterior, claim: float, label: str
+    posterior: em.Posterior, curve: em.engines.DeltaCurve, claim: float, label: str
 ) -> None:
     """The probabilities over several deltas are those of separate posteriors."""
     together = em.judge(posterior, claim, deltas=DELTAS)
     assert together.label == label
-    curve = em.engines.estimate_curve(posterior.data, posterior.model, DELTAS)
-    for row in together.by_delta[1::2]:
+    for row in together.by_delta[3:4]:
         alone = em.estimate(posterior.data, em.CountModel(delta=row.delta))
         verdict = em.judge(alone, claim)
         # A quantile within the tolerance moves the probability by that times the density.
         atol = 3 * curve.tolerance * float(alone.density("epsilon", claim))
         assert row.probability_above == pytest.approx(verdict.probability_above, abs=atol)
         assert (verdict.label, verdict.claim) == (label, row.claim)
-        assert (
-            verdict.reasons[0].partition(" at delta")[0]
-            == together.reasons[0].partition(" at delta")[0]
-            or label == "FAIL (proven)"
-        )
 
 
-def test_fail_at_any_delta_and_pass_only_at_all(posterior: em.Posterior) -> None:
-    curve = em.engines.estimate_curve(posterior.data, posterior.model, DELTAS)
+def test_fail_at_any_delta_and_pass_only_at_all(
+    posterior: em.Posterior, curve: em.engines.DeltaCurve
+) -> None:
     fails, open_, high = curve.quantile([0.001, 0.5, 0.999])
     # So far out that a prior of twice the scale also passes.
     passes = np.full(5, 14.0)
@@ -128,23 +119,6 @@ def test_claims_at_several_deltas_are_refuted_together_or_not_at_all(
     assert 20 <= alone.e_value < 100
     verdict = em.judge(posterior, at, deltas=DELTAS)
     assert verdict.label == "FAIL (judged)"
-
-
-def test_nothing_is_judged_where_the_tolerance_was_not_met() -> None:
-    counts = em.AttackCounts(
-        false_positives=[10], trials_h0=100, false_negatives=[20], trials_h1=100
-    )
-    settings = em.engines.ExactSettings(tolerance=1e-300, most_levels=2)
-    rough = em.estimate(counts, em.CountModel(delta=1e-3), settings)
-    for claim, label in ((1.5, "FAIL (judged)"), (20.0, "PASS (judged)")):
-        verdict = em.judge(rough, claim, deltas=[1e-3, 1e-2])
-        assert verdict.label == "INCONCLUSIVE"
-        (reason,) = verdict.reasons
-        assert "did not reach its accuracy" in reason
-        accepted = em.judge(rough, claim, deltas=[1e-3, 1e-2], accept_untrusted=True)
-        assert accepted.label == label
-    # A proof does not depend on the engine.
-    assert em.judge(rough, 0.001, deltas=[1e-3, 1e-2]).label == "FAIL (proven)"
 
 
 # --- lists of claims -----------------------------------------------------------------------------

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
-import pytest
 
 import epsilometer as em
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.objections import Bound, bound_reasons, prior_reasons, valid_bounds
 from epsilometer.judgement.question import Question
-from epsilometer.judgement.result import INACCURATE
 from epsilometer.judgement.verdict import (
     NO_PROOF,
-    Grounds,
     Outcome,
     Thresholds,
-    Verdict,
-    decide,
 )
 from studies.draws import draw_counts
 from studies.mechanisms import (
@@ -27,51 +21,6 @@ from studies.mechanisms import (
     LaplaceMechanism,
     RandomisedResponse,
 )
-
-LABELS = ("FAIL (proven)", "FAIL (judged)", "PASS (judged)", "INCONCLUSIVE", "NO PROMISE")
-
-
-def decided(
-    above: float,
-    *,
-    refuted: str | None = None,
-    against: Iterable[str] = (),
-    trusted: bool = True,
-) -> Verdict:
-    return decide(
-        claim=1.0,
-        above=above,
-        before=0.5,
-        refuted=refuted,
-        objections=lambda _: against,
-        caveats=lambda: ["a caveat"],
-        untrusted=None if trusted else INACCURATE,
-    )
-
-
-@pytest.mark.parametrize(
-    ("above", "refuted", "against", "trusted", "label"),
-    [
-        (0.99, None, (), True, "FAIL (judged)"),
-        (0.01, None, (), True, "PASS (judged)"),
-        (0.5, None, (), True, "INCONCLUSIVE"),
-        (0.99, None, ("misfit",), True, "INCONCLUSIVE"),
-        (0.01, None, ("misfit",), True, "INCONCLUSIVE"),
-        (0.01, None, (), False, "INCONCLUSIVE"),
-        (0.01, "proof", (), True, "FAIL (proven)"),
-        (0.5, "proof", ("misfit",), False, "FAIL (proven)"),
-    ],
-)
-def test_the_rule(
-    above: float, refuted: str | None, against: tuple[str, ...], trusted: bool, label: str
-) -> None:
-    verdict = decided(above, refuted=refuted, against=against, trusted=trusted)
-    assert verdict.label == label
-    assert (verdict.grounds is Grounds.OPEN) == (verdict.outcome is Outcome.INCONCLUSIVE)
-    assert verdict.reasons
-    assert all(reason and not reason.endswith(".") for reason in verdict.reasons)
-    if against and not refuted:
-        assert "misfit" in verdict.reasons
 
 
 def test_reasons_of_objections() -> None:

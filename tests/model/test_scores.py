@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,17 +142,6 @@ def test_joining_adds_models_to_bases_of_one_name() -> None:
     )
     assert first != both
     assert first.joined() == first
-
-
-def test_text_and_back(tmp_path: Path) -> None:
-    scores = Scores(
-        without=[[0.1, 1e-300, -np.inf], [0.25]],
-        with_point=[[np.pi], [1 / 3, 0.25]],
-        names=['a "quoted", name', "b"],
-    )
-    assert Scores.parse_csv(scores.to_csv(), name="x") == scores
-    scores.write(tmp_path / "scores.csv")
-    assert Scores.read(tmp_path / "scores.csv") == scores
 
 
 def test_equality_is_about_all_of_it() -> None:
