@@ -11,14 +11,7 @@ import epsilometer as em
 from epsilometer.cli import results
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import (
-    CURVE,
-    POSTERIOR,
-    is_result,
-    losses_in,
-    open_result,
-    read_summary,
-)
+from epsilometer.inputs.recorded import POSTERIOR, is_result, losses_in, open_result, read_summary
 
 if TYPE_CHECKING:
     from epsilometer.inputs.recorded import Recorded
@@ -27,13 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """A result to update, if any, and the counts or scores of the files.
+    """A result, if the first file is one, and the counts or scores of the other files.
 
-    A result alone is judged again.
+    A result alone is judged again; with other files it is updated.
     """
 
     recorded: Recorded | None
-    name: str
     sources: tuple[Source, ...]
 
     @classmethod
@@ -41,11 +33,11 @@ class Batches:
         """Read all files before any work is done."""
         from epsilometer.inputs.sources import of_result, read_folder_losses
 
-        recorded, name, rest = None, "", list(files)
+        recorded, rest = None, list(files)
         if files[0] != STDIN and is_result(Path(files[0])):
-            recorded, name, rest = open_result(Path(files[0])), files[0], files[1:]
+            recorded, rest = open_result(Path(files[0])), files[1:]
             if not rest:
-                return cls(recorded=recorded, name=name, sources=(of_result(recorded, options),))
+                return cls(recorded=recorded, sources=(of_result(recorded, options),))
         if rest.count(STDIN) > 1:
             raise InputError("expected standard input (-) once, got it twice.")
         options = replace(options, default_statistic=_own_statistic(recorded))
@@ -61,38 +53,38 @@ class Batches:
                 )
         if len({source.scores is None for source in sources}) > 1:
             raise InputError("expected counts or scores in all files, got both.")
-        return cls(recorded=recorded, name=name, sources=tuple(sources))
+        return cls(recorded=recorded, sources=tuple(sources))
 
     @property
-    def alone(self) -> Recorded | None:
-        """A result without new data."""
-        return self.sources[0].recorded
+    def updates(self) -> bool:
+        """Whether there are new data for the result."""
+        return self.recorded is not None and self.sources[0].recorded is None
 
     @property
-    def start(self) -> Any:
-        """The posterior to update."""
-        return None if self.recorded is None or self.alone else self.recorded.posterior
+    def kind(self) -> str:
+        """The default model: that of the result to update, or of the files."""
+        if self.recorded is not None and self.updates:
+            return self.recorded.kind
+        return self.sources[0].kind
+
+    def own(self, kind: str) -> Recorded | None:
+        """The result of a model; one to update must have it."""
+        own = None if self.recorded is None else self.recorded.of_kind(kind)
+        if self.updates and own is None and self.recorded is not None:
+            raise InputError(f"{self.recorded.path}: has no posterior of the {kind} model.")
+        return own
 
     @property
     def scores(self) -> em.Scores | None:
         """Scores of all models, if every file has them and there is no posterior to update."""
         known = [source.models for source in self.sources if source.models is not None]
-        if self.start is not None or len(known) < len(self.sources):
+        if self.updates or len(known) < len(self.sources):
             return None
         return known[0].joined(*known[1:])
 
-    @property
-    def kind(self) -> str:
-        """The default model of the files."""
-        return self.sources[0].kind
-
-    def parts(self, kind: str) -> list[Any]:
-        """The data of each file for a model."""
-        return [source.data(kind) for source in self.sources]
-
-    def together(self, parts: list[Any]) -> Any:
-        """All data, those of the posterior to update first."""
-        first, *rest = parts if self.start is None else [self.start.data, *parts]
+    def together(self, own: Recorded | None, parts: list[Any]) -> Any:
+        """All data, those of the result to update first."""
+        first, *rest = [own.data, *parts] if self.updates and own is not None else parts
         for part in rest:
             if type(part) is not type(first):
                 raise InputError(
@@ -100,38 +92,19 @@ class Batches:
                 )
         return first.joined(*rest) if rest else first
 
-    def model_of(self, options: dict[str, Any]) -> Any:
-        """The model of the posterior; options that contradict it are refused."""
-        from epsilometer.model.from_words import curve_model_in_words, in_words
-
-        engine = self.start.provenance.engine
-        words = curve_model_in_words if engine == CURVE else in_words
-        settings = words(self.start.model) | {"engine": engine, "preset": None}
-        for name, value in options.items():
-            known = settings.get(name)
-            if value is not None and value != known:
-                has = "another setting" if known is None else _shown(known)
-                raise InputError(
-                    f"--{name.replace('_', '-')} {_shown(value)} contradicts {self.name}, "
-                    f"which has {has}: leave the option out, or estimate from all files again."
-                )
-        return self.start.model
+    def check_output(self, folder: Path | None) -> None:
+        """Refuse the folder of a result to update: its other files are of the earlier data."""
+        if self.updates and folder is not None and self._is_own(folder):
+            raise InputError(f"{folder}: holds the result to update; name another folder.")
 
     def may_replace(self, folder: Path, data: Any) -> bool:
         """Whether a folder holds the result that is judged again, or another one from the same data."""
         if self._is_own(folder):
             return True
-        if not is_result(folder):
-            return False
         with suppress(InputError):
-            known = open_result(folder).data
+            known = open_result(folder).data if is_result(folder) else None
             return type(known) is type(data) and bool(known == data)
         return False
-
-    def check_output(self, folder: Path | None) -> None:
-        """Refuse the folder of a result to update: its other files are of the earlier data."""
-        if self.start is not None and folder is not None and self._is_own(folder):
-            raise InputError(f"{folder}: holds the result to update; name another folder.")
 
     def _is_own(self, folder: Path) -> bool:
         """Whether a folder is that of the result that was given."""
@@ -150,7 +123,3 @@ def _own_statistic(recorded: Recorded | None) -> str | None:
         known = read_summary(path.parent)
     statistic: str | None = known.get("counts", {}).get("statistic")
     return statistic
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else value

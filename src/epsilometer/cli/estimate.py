@@ -49,18 +49,15 @@ def estimate(
     reading = LossOptions(**vars(losses))
     data = Batches.read(files, reading)
     kind = assumed.kind(data.kind)
-    _refuse_mismatch(kind, data)
     if kind == CURVE and delivery.check_model:
         raise InputError("--check-model is for --model count; the curve model is always checked.")
     if data.recorded is None:
         options.need_delta(delta)
-    parts = data.parts(kind)
-    together = data.together(parts)
-    recorded = None if data.alone is None else data.alone.of_kind(kind)
+    parts = [source.data(kind) for source in data.sources]
+    recorded = data.own(kind)
+    together = data.together(recorded, parts)
     model = _model(data, recorded, kind, deltas, parts, assumed)
-    begun = data.start
-    if recorded is not None and not assumed.engine:
-        begun = recorded.posterior  # the default engine is that of the result
+    begun = None if recorded is None or assumed.engine else recorded.posterior
     settings = None if kind == CURVE else assumed.settings(begun)
     claims.check(deltas)
     verdict.check()
@@ -70,16 +67,13 @@ def estimate(
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     data.check_output(delivery.output)
     delivery.check(lambda folder: data.may_replace(folder, together))
-    if recorded is not None and (
-        reading.given or assumed.engine or model != recorded.posterior.model
-    ):
-        recorded = None  # with other options it is estimated again
-    if recorded is not None:
+    again = reading.given or assumed.engine or data.updates
+    if recorded is not None and not again and model == recorded.posterior.model:
         source = replace(data.sources[0], recorded=recorded)
         result = judged(source, question, on_message=results.tell)
     else:
-        if settings is None and data.start is not None:
-            settings = data.start.engine
+        if data.updates and recorded is not None:
+            settings = recorded.posterior.engine
         posterior = results.run_engine(together, model, settings)
         result = result_of(posterior, question, scores=data.scores, on_message=results.tell)
     return deliver(result, delivery, verdict, file=Path(files[-1]))
@@ -120,35 +114,29 @@ def _model(
     parts: list[Any],
     assumed: options.ModelOptions,
 ) -> Any:
-    """The model of the posterior to update, of the result, or of the options."""
+    """The model of the options, or of the result with these options; one to update keeps its own."""
     from epsilometer.model.from_words import with_changes
 
-    words = assumed.words
-    if data.start is not None:
-        given = words | {"engine": assumed.engine_name, "delta": deltas[0] if deltas else None}
-        model: Any = data.model_of(given)
-        if kind != CURVE and not model.likelihood.parameters:
-            for source, counts in zip(data.sources, parts, strict=True):
-                if counts.measured is not None and counts.measured.cross_fed:
-                    results.warn(
-                        f"warning: {source.label}: counts of cross-fed models, but {data.name} "
-                        "assumes independent decisions, so the interval is too narrow."
-                    )
-        return model
     delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
     made = assumed.made(kind, delta, *parts)
     if own is None:
         return made
-    return with_changes(own.posterior.model, made, [*words, *(["delta"] if deltas else [])])
-
-
-def _refuse_mismatch(kind: str, data: Batches) -> None:
-    """Refuse to update a posterior of the other model."""
-    if data.start is None:
-        return
-    started = data.start.provenance.engine == CURVE
-    if started != (kind == CURVE):
-        model = "the curve model" if started else "the count model"
+    given, known = [*assumed.words, *(["delta"] if deltas else [])], own.posterior.model
+    if not data.updates:
+        return with_changes(known, made, given)
+    other = [name for name in given if with_changes(known, made, [name]) != known]
+    if assumed.engine_name not in (None, own.posterior.provenance.engine):
+        other.append("engine")
+    if other:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in other)
         raise InputError(
-            f"{data.name}: is a posterior of {model}; update it with data for that model."
+            f"{listed} contradicts {own.path}: leave the option out, or estimate from all files again."
         )
+    if kind != CURVE and not known.likelihood.parameters:
+        for source, counts in zip(data.sources, parts, strict=True):
+            if counts.measured is not None and counts.measured.cross_fed:
+                results.warn(
+                    f"warning: {source.label}: counts of cross-fed models, but {own.path} assumes "
+                    "independent decisions, so the interval is too narrow."
+                )
+    return known

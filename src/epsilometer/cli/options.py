@@ -202,18 +202,12 @@ class ModelOptions:
 
     def made(self, kind: str, delta: float, *data: Any) -> Any:
         """The model with these assumptions; counts determine the default likelihood."""
-        from epsilometer.model.from_words import (
-            curve_model_of,
-            dependence_of,
-            likelihood_for,
-            model_of,
-        )
+        from epsilometer.model.from_words import curve_model_of, likelihood_for, model_of
 
         words = self.words
         if kind == "curve":
             return curve_model_of(delta, **words)
-        words |= {"likelihood": self.likelihood or likelihood_for(*data)}
-        return model_of(delta, **words | {"dependence": dependence_of(dependence=self.dependence)})
+        return model_of(delta, **words | {"likelihood": self.likelihood or likelihood_for(*data)})
 
     @property
     def engine_name(self) -> str | None:

@@ -81,13 +81,14 @@ def _check_line(found: TrainingCheck) -> str:
 
 
 def _check_table(found: TrainingCheck) -> Table:
+    left = f"about {duration(found.seconds_left)}" if found.models_done < found.models else "none"
     rows: list[tuple[str, Cell]] = [
         ("models", found.models),
         ("done", found.models_done),
         ("trained just now", found.models_trained),
         ("workers", found.workers),
         ("seconds per model", found.seconds_per_model),
-        ("seconds left, about", found.seconds_left),
+        ("time for the others", left),
     ]
     for name, sides in found.losses.items():
         for side, label in zip(sides, (data.WITHOUT, data.WITH), strict=True):
