@@ -15,8 +15,6 @@ _REQUIREMENT = re.compile(
 )
 
 EXTRAS = {
-    "dask": "dask",
-    "distributed": "dask",
     "mlflow": "mlflow",
     "opacus": "torch",
     "pyarrow": "parquet",

@@ -78,7 +78,7 @@ def test_h_is_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[
         ("epsilometer estimate --engine ", ["exact", "mcmc", "published"]),
         ("epsilometer estimate --fail-on p", ["proven"]),
         ("epsilometer plan --design ", ["many", "one-run", "pool"]),
-        ("epsilometer audit --executor d", ["dask"]),
+        ("epsilometer audit --executor p", ["processes"]),
         ("epsilometer losses ", ["export", "import"]),
     ],
 )
