@@ -141,7 +141,7 @@ WRONG = {
         'design = "one-run"\ncanaries = 300',
         "runs = 2",
     ),
-    "[audit] canary_kind: expected population, mislabelled, noise, blank, gradient": (
+    "[audit] canary_kind: expected population, mislabelled, noise, gradient": (
         "seed = 1",
         'seed = 1\ncanary_kind = "odd"',
     ),

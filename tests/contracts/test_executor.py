@@ -56,7 +56,7 @@ def dask_executor() -> Iterator[Executor]:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        yield client.get_executor()
+        yield client.get_executor(pure=False)
 
 
 def new_process_pool() -> ProcessPoolExecutor:

@@ -10,7 +10,6 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.measurement.canary_kinds import KINDS, Crafted, Wanted
 from epsilometer.measurement.coins import flip
 from epsilometer.measurement.population import Dataset, Point, Population
 
@@ -72,14 +71,6 @@ def test_noise_is_within_the_range_of_the_features() -> None:
     assert (features.min(axis=0) == whole.features.min(axis=0)).all()
     assert (features.max(axis=0) == whole.features.max(axis=0)).all()
     assert set(np.asarray(canaries.points.labels).tolist()) == {0, 1}
-
-
-def test_blank_ones_differ_by_their_labels() -> None:
-    canaries = drawn(seed=5, kind="blank", count=4)
-    assert (canaries.points.features == labelled().features.min(axis=0)).all()
-    assert sorted(np.asarray(canaries.points.labels).tolist()) == [0, 1, 2, 3]
-    with pytest.raises(InputError, match=r"at most 4 blank canaries.*got 5.*Use kind='noise'"):
-        drawn(kind="blank", count=5)
 
 
 def test_custom_canaries() -> None:
@@ -149,7 +140,7 @@ def test_one_sided_coins_are_refused() -> None:
         ({"outside": [60]}, "indices from 0 to 59 or a mask of 60 records"),
         ({"outside": [-1]}, "indices from 0 to 59"),
         ({"outside": [True, False]}, "indices from 0 to 59"),
-        ({"kind": "strange"}, "one of population, mislabelled, noise, blank"),
+        ({"kind": "strange"}, "one of population, mislabelled, noise"),
         ({"rng": 1}, r"expected rng=numpy.random.default_rng\(seed\), got rng=1"),
         ({"kind": 3}, "a kind of canaries, a kind or a function"),
     ],
@@ -159,14 +150,11 @@ def test_out_of_range(options: dict[str, Any], words: str) -> None:
         drawn(**options)
 
 
-@pytest.mark.parametrize("kind", ["mislabelled", "blank"])
-def test_labels_are_needed(kind: str) -> None:
-    bare = Population(features=np.zeros((9, 2)))
-    with pytest.raises(InputError, match=f"{kind} points need labels"):
-        em.Canaries.draw(bare, count=3, rng=np.random.default_rng(1), kind=kind)
-    same = Population(features=np.zeros((9, 2)), labels=[1] * 9)
-    with pytest.raises(InputError, match=r"with two labels|at most 1 blank"):
-        em.Canaries.draw(same, count=3, rng=np.random.default_rng(1), kind=kind)
+def test_labels_are_needed() -> None:
+    for labels, words in ((None, "mislabelled points need labels"), ([1] * 9, "with two labels")):
+        bare = Population(features=np.zeros((9, 2)), labels=labels)
+        with pytest.raises(InputError, match=words):
+            em.Canaries.draw(bare, count=3, rng=np.random.default_rng(1), kind="mislabelled")
 
 
 # --- training data and scores -------------------------------------------------------------------
@@ -350,13 +338,3 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     path.write_bytes(b"not a file of canaries")
     with pytest.raises(InputError, match="cannot be read as npz without pickle"):
         em.Canaries.read(path)
-
-
-def test_every_named_kind_has_its_name() -> None:
-    assert list(KINDS) == ["population", "mislabelled", "noise", "blank"]
-    population, rng = labelled(), np.random.default_rng(1)
-    for kind in KINDS.values():
-        records = np.arange(4) if kind.uses_records else np.empty(0, dtype=np.int64)
-        made = kind.craft(Wanted(population, records, 4, rng))
-        assert isinstance(made, Crafted)
-        assert (made.features is None) is kind.uses_records

@@ -1,4 +1,4 @@
-"""Duplicate records: found, distinguished from relabelled ones, and reported briefly."""
+"""Duplicate records: found, and reported briefly."""
 
 from __future__ import annotations
 
@@ -28,70 +28,49 @@ def people(labels: bool = True, dtype: Any = np.float64) -> Population:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_equal_and_relabelled_records_are_distinguished(dtype: Any) -> None:
-    found = duplicates_of(people(dtype=dtype), 3, np.arange(30))
-    assert (found.equal.tolist(), found.relabelled.tolist()) == ([20, 21], [22])
-    found = duplicates_of(people(labels=False, dtype=dtype), 3, np.arange(30))
-    assert (found.equal.tolist(), found.relabelled.tolist()) == ([20, 21, 22], [])
-
-
-def test_only_the_records_of_the_data_set_count() -> None:
-    found = duplicates_of(people(), 3, [0, 1, 3, 21, 5])
-    assert (found.equal.tolist(), found.relabelled.tolist()) == ([21], [])
-    for records in ([0, 1, 2], []):
-        none = duplicates_of(people(), 3, np.array(records, dtype=np.int64))
-        assert (len(none.equal), len(none.relabelled)) == (0, 0)
+@pytest.mark.parametrize("labels", [True, False])
+def test_records_with_the_features_of_a_point(dtype: Any, labels: bool) -> None:
+    records = people(labels=labels, dtype=dtype)
+    assert duplicates_of(records, 3, np.arange(30)).tolist() == [20, 21, 22]
+    # Only the records of the dataset count.
+    assert duplicates_of(records, 3, [0, 1, 3, 21, 5]).tolist() == [21]
+    assert duplicates_of(records, 3, []).tolist() == []
+    groups = duplicates_within(records, np.arange(30)[::-1])
+    assert [group.tolist() for group in groups] == [[3, 20, 21, 22], [4, 23]]
+    assert duplicates_within(records, np.arange(20)) == []
 
 
 def test_nearly_equal_is_not_equal_and_zeros_are() -> None:
     rows = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, np.nextafter(1.0, 2.0)]])
-    found = duplicates_of(Population(features=rows), 0, [1, 2])
-    assert found.equal.tolist() == [1]
-
-
-def test_groups_within_a_pool() -> None:
-    found = duplicates_within(people(), np.arange(30)[::-1])
-    assert [group.tolist() for group in found.equal] == [[3, 20, 21], [4, 23]]
-    assert [group.tolist() for group in found.relabelled] == [[3, 20, 21, 22]]
-    found = duplicates_within(people(labels=False), np.arange(30))
-    assert [group.tolist() for group in found.equal] == [[3, 20, 21, 22], [4, 23]]
-    assert found.relabelled == []
-    assert duplicates_within(people(), np.arange(20)) == ([], [])
+    assert duplicates_of(Population(features=rows), 0, [1, 2]).tolist() == [1]
 
 
 def test_a_crafted_copy_has_its_original() -> None:
     """Copies of the original in D are found; so is the original itself, if it were there."""
     whole = people().extended(people().features[[3]], [0])
-    found = duplicates_of(whole, 30, np.arange(30))
-    assert (found.equal.tolist(), found.relabelled.tolist()) == ([22], [3, 20, 21])
+    assert duplicates_of(whole, 30, np.arange(30)).tolist() == [3, 20, 21, 22]
 
 
 def test_sentences_of_bases() -> None:
     bases = [
         ChallengeBase(dataset=[1, 2, 5], challenge=3),
-        ChallengeBase(dataset=[1, 20, 21, 22], challenge=3),
+        ChallengeBase(dataset=[1, 20, 21], challenge=3),
         ChallengeBase(dataset=[1, 22], challenge=3),
         ChallengeBase(dataset=[1, 2], challenge=4, replacement=23),
     ]
+    end = ": the attack can hardly tell them apart, so this base underestimates the leakage."
     assert base_warnings(people(), list("abcd"), bases) == [
-        "base b: its challenge point (record 3) is also in D as records 20, 21: the attack cannot tell "
-        "them apart, so this base underestimates the leakage.",
-        "base d: its challenge point (record 4) is also in D as record 23: the attack cannot tell them "
-        "apart, so this base underestimates the leakage.",
-        "base c: D has the features of its challenge point (record 3) under another label, as record "
-        "22: a model can hardly learn both, so this base may underestimate the leakage.",
+        f"base b: its challenge point (record 3) is also in D as records 20, 21{end}",
+        f"base c: its challenge point (record 3) is also in D as record 22 (with other labels){end}",
+        f"base d: its challenge point (record 4) is also in D as record 23{end}",
     ]
-    assert base_warnings(people(), ["a"], bases[:1]) == []
     many = base_warnings(people(), list("abcdefghij"), [bases[1]] * 10)
     assert len(many) == 4
     assert many[3] == "7 more bases have a copy of their challenge point in D."
 
 
 def test_sentences_of_a_pool() -> None:
-    assert pool_warnings(people(), np.arange(20)) == []
-    lines = pool_warnings(people(), np.arange(30))
-    assert [line.split(":")[1] for line in lines] == [
-        " records 3, 20, 21 are equal",
+    assert [line.split(":")[1] for line in pool_warnings(people(), np.arange(30))] == [
+        " records 3, 20, 21 and 1 more (with other labels) are equal",
         " records 4, 23 are equal",
-        " records 3, 20, 21 and 1 more have the same features under different labels",
     ]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
@@ -109,41 +108,32 @@ class ChallengeBase(Base):
         Hash of a crafted challenge point; None if the point is an unchanged record.
     """
 
-    dataset: IntArray
+    dataset: Any
     challenge: int
     replacement: int | None = None
     name: str | None = None
     crafted: str | None = None
 
-    def __init__(
-        self,
-        *,
-        dataset: ArrayLike,
-        challenge: int,
-        replacement: int | None = None,
-        name: str | None = None,
-        crafted: str | None = None,
-    ) -> None:
-        indices = np.array(dataset)
+    def __post_init__(self) -> None:
+        indices = np.array(self.dataset)
         if indices.ndim != 1 or len(indices) == 0 or indices.dtype.kind not in "iu":
             raise InputError(
                 "expected a base's dataset to be a list of at least one index, "
                 f"got shape {indices.shape} of {indices.dtype}."
             )
         indices = indices.astype(np.int64)
-        challenge = _validate.whole_number("challenge", challenge, least=0)
-        if replacement is not None:
-            replacement = _validate.whole_number("replacement", replacement, least=0)
-        special = [challenge] if replacement is None else [challenge, replacement]
+        special = [_validate.whole_number("challenge", self.challenge, least=0)]
+        if self.replacement is not None:
+            special.append(_validate.whole_number("replacement", self.replacement, least=0))
         whole = np.concatenate([indices, special])
         if whole.min() < 0 or len(np.unique(whole)) != len(whole):
             raise InputError(
                 "expected the records of a base to be distinct and >= 0, and its challenge point "
-                f"{challenge} not to be among them."
+                f"{self.challenge} not to be among them."
             )
         indices.flags.writeable = False
-        fields = {"dataset": indices, "challenge": challenge, "replacement": replacement}
-        for field, value in {**fields, "name": name, "crafted": crafted}.items():
+        object.__setattr__(self, "dataset", indices)
+        for field, value in zip(("challenge", "replacement"), special, strict=False):
             object.__setattr__(self, field, value)
 
     def records(self, hypothesis: int) -> IntArray:

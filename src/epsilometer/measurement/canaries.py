@@ -99,7 +99,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         count
             Number of canaries; at least one must be included and one excluded.
         kind
-            ``population`` (unchanged records), ``mislabelled``, ``noise``, ``blank``, or a function
+            ``population`` (unchanged records), ``mislabelled``, ``noise``, or a function
             ``(population, count, rng)`` that creates them.
         outside
             Indices of records that cannot be canaries because they are always trained on.

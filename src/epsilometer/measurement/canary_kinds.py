@@ -1,10 +1,13 @@
-"""Kinds of canaries: unchanged records, mislabelled records, noise, blanks, or custom points."""
+"""Kinds of canaries: unchanged records, mislabelled records, noise, or custom points.
+
+A kind that ``uses_records`` makes every canary from a separate record of the population.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,12 +16,8 @@ from epsilometer._arrays import IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Population
 
-
-class Crafted(NamedTuple):
-    """Points made by a kind; ``features`` is None if they are the features of unchanged records."""
-
-    features: Array | None
-    labels: Array | None
+Crafted = tuple[Array | None, Array | None]
+"""Features and labels of points; features are None if they are those of unchanged records."""
 
 
 class Wanted(NamedTuple):
@@ -30,21 +29,6 @@ class Wanted(NamedTuple):
     rng: np.random.Generator
 
 
-@runtime_checkable
-class CanaryKind(Protocol):
-    """A way to create canaries."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def uses_records(self) -> bool:
-        """Whether every canary is a record of the population, or made from a separate one."""
-
-    def craft(self, wanted: Wanted) -> Crafted:
-        """Create the canaries."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RandomRecords:
     """Unchanged records: the risk of an average person in the data."""
@@ -54,7 +38,7 @@ class RandomRecords:
 
     def craft(self, wanted: Wanted) -> Crafted:
         labels = wanted.population.labels
-        return Crafted(None, None if labels is None else labels[wanted.records])
+        return None, None if labels is None else labels[wanted.records]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +49,16 @@ class Mislabelled:
     uses_records: ClassVar[bool] = True
 
     def craft(self, wanted: Wanted) -> Crafted:
-        labels, known = _labels_of(wanted.population, self.name)
+        labels = wanted.population.labels
+        if labels is None:
+            raise InputError("mislabelled points need labels, but this population has none.")
+        known = np.unique(labels)
         if len(known) < 2:
             raise InputError("mislabelled points need a population with two labels, got one label.")
         true_labels = np.searchsorted(known, labels[wanted.records])
         # One of the other labels, uniformly.
         other = (true_labels + wanted.rng.integers(1, len(known), size=wanted.count)) % len(known)
-        return Crafted(None, known[other])
+        return None, known[other]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,27 +78,7 @@ class Noise:
             low, high = low.astype(np.int64), high.astype(np.int64)
             drawn = rng.integers(low, high, size=shape, endpoint=True)
         made = None if labels is None else rng.choice(np.unique(labels), wanted.count)
-        return Crafted(drawn.astype(features.dtype), made)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Blank:
-    """Every feature at its minimum, once per label (more would be duplicates)."""
-
-    name: ClassVar[str] = "blank"
-    uses_records: ClassVar[bool] = False
-
-    def craft(self, wanted: Wanted) -> Crafted:
-        _, known = _labels_of(wanted.population, self.name)
-        if wanted.count > len(known):
-            raise InputError(
-                f"expected at most {len(known)} blank canaries, one per label, got {wanted.count}: more "
-                "would be duplicates. Use kind='noise' for more canaries."
-            )
-        blank = wanted.population.features.min(axis=0, keepdims=True)
-        return Crafted(
-            blank.repeat(wanted.count, axis=0), wanted.rng.permutation(known)[: wanted.count]
-        )
+        return drawn.astype(features.dtype), made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +118,7 @@ class CustomCanaries:
             raise InputError(
                 f"canaries {self.name}: expected {wanted.count} points, got shape {features.shape}."
             )
-        return Crafted(features, labels)
+        return features, labels
 
 
 def as_points(values: object) -> Array:
@@ -167,8 +134,11 @@ def as_points(values: object) -> Array:
     return points
 
 
+CanaryKind = RandomRecords | Mislabelled | Noise | CustomCanaries
+"""A way to create canaries."""
+
 KINDS: dict[str, CanaryKind] = {
-    kind.name: kind for kind in (RandomRecords(), Mislabelled(), Noise(), Blank())
+    kind.name: kind for kind in (RandomRecords(), Mislabelled(), Noise())
 }
 """Kinds that can be selected by name."""
 
@@ -184,10 +154,3 @@ def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
             f"expected the name of a kind of canaries, a kind or a function, got kind={kind!r}."
         )
     return CustomCanaries(function=kind, name=getattr(kind, "__name__", "custom"))
-
-
-def _labels_of(population: Population, kind: str) -> tuple[Array, Array]:
-    """The labels of all records, and the different ones."""
-    if population.labels is None:
-        raise InputError(f"{kind} points need labels, but this population has none.")
-    return population.labels, np.unique(population.labels)

@@ -1,13 +1,13 @@
 """Duplicate records: a challenge point with a copy in the training data leaks less than it could.
 
-Records are equal if features and label agree; equal features under different labels are reported
-separately.  They are found by hashes of 64 bits: one false warning among a billion populations.
+Records are duplicates if their features agree, whatever their labels: a model can hardly learn two
+labels for one record.  They are found by hashes of 64 bits: one false warning among a billion
+populations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,120 +20,63 @@ from epsilometer.measurement.population import Population
 MOST_DUPLICATES_NAMED = 3
 """Bases, groups or records that are named one by one; the rest are counted."""
 
-HARDLY_BOTH = "a model can hardly learn both, so"
 
-
-class Duplicates(NamedTuple):
-    """Records like a point: ``equal`` in everything, or ``relabelled``: equal except for the label."""
-
-    equal: IntArray
-    relabelled: IntArray
-
-
-class Groups(NamedTuple):
-    """Groups of matching records: ``equal`` in everything, or ``relabelled``."""
-
-    equal: list[IntArray]
-    relabelled: list[IntArray]
-
-
-def duplicates_of(population: Population, point: int, records: ArrayLike) -> Duplicates:
-    """The records that match a point, excluding the point itself.
-
-    Parameters
-    ----------
-    population
-        The population of all records.
-    point
-        Index of the point.
-    records
-        Indices to search.
+def duplicates_of(population: Population, point: int, records: ArrayLike) -> IntArray:
+    """The records, among those searched, with the features of a point; without the point itself.
 
     Examples
     --------
     >>> population = Population(features=[[1.0], [2.0], [1.0], [1.0]], labels=[0, 0, 0, 1])
-    >>> found = duplicates_of(population, 0, [1, 2, 3])
-    >>> found.equal.tolist(), found.relabelled.tolist()
-    ([2], [3])
+    >>> duplicates_of(population, 0, [1, 2, 3]).tolist()
+    [2, 3]
     """
     among, hashes = np.asarray(records, dtype=np.int64), population.row_hashes
-    copies = among[(hashes[among] == hashes[point]) & (among != point)]
-    if population.labels is None:
-        return Duplicates(copies, copies[:0])
-    same = population.labels[copies] == population.labels[point]
-    return Duplicates(copies[same], copies[~same])
+    return np.asarray(among[(hashes[among] == hashes[point]) & (among != point)])
 
 
-def duplicates_within(population: Population, records: ArrayLike) -> Groups:
-    """Groups of two or more matching records.
-
-    A group is ``relabelled`` if its records have the same features but not all the same label.
+def duplicates_within(population: Population, records: ArrayLike) -> list[IntArray]:
+    """Groups of two or more records with the same features.
 
     Examples
     --------
     >>> population = Population(features=[[1.0], [2.0], [1.0], [1.0]], labels=[0, 0, 0, 1])
-    >>> equal, relabelled = duplicates_within(population, [0, 1, 2, 3])
-    >>> [group.tolist() for group in equal], [group.tolist() for group in relabelled]
-    ([[0, 2]], [[0, 2, 3]])
+    >>> [group.tolist() for group in duplicates_within(population, [0, 1, 2, 3])]
+    [[0, 2, 3]]
     """
     among, hashes = np.unique(np.asarray(records, dtype=np.int64)), population.row_hashes
     alike = among[np.argsort(hashes[among], kind="stable")]
     parts = np.split(alike, np.flatnonzero(np.diff(hashes[alike])) + 1)
-    duplicates = Groups([], [])
-    for part in sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0])):
-        labels = np.zeros(len(part)) if population.labels is None else population.labels[part]
-        kinds = np.unique(labels)
-        if len(kinds) > 1:
-            duplicates.relabelled.append(part)
-        same = [part[labels == kind] for kind in kinds]
-        duplicates.equal.extend(members for members in same if len(members) > 1)
-    duplicates.equal.sort(key=lambda members: int(members[0]))
-    return duplicates
+    return sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0]))
 
 
 def base_warnings(population: Population, names: Sequence[str], bases: Iterable[Base]) -> list[str]:
-    """Warnings about bases whose challenge point is always trained on."""
-    equal: list[str] = []
-    relabelled: list[str] = []
+    """Warnings about challenge points whose features are always trained on."""
+    sentences = []
     for name, base in zip(names, bases, strict=True):
         if isinstance(base, PoolBase):
             return pool_warnings(population, base.records)
         if not isinstance(base, ChallengeBase):
             continue
         copies = duplicates_of(population, base.challenge, base.records(0))
-        made = base.challenge >= population.records
-        point = f"challenge point ({'crafted' if made else f'record {base.challenge}'})"
-        if len(copies.equal):
-            equal.append(
-                f"base {name}: its {point} is also in D as {_listed(copies.equal)}: the attack cannot "
-                "tell them apart, so this base underestimates the leakage."
+        if len(copies):
+            made = base.challenge >= population.records
+            point = "crafted" if made else f"record {base.challenge}"
+            sentences.append(
+                f"base {name}: its challenge point ({point}) is also in D as "
+                f"{_listed(population, base.challenge, copies)}: the attack can hardly tell them apart, "
+                "so this base underestimates the leakage."
             )
-        elif len(copies.relabelled):
-            relabelled.append(
-                f"base {name}: D has the features of its {point} under another label, as "
-                f"{_listed(copies.relabelled)}: {HARDLY_BOTH} this base may underestimate the leakage."
-            )
-    more = "bases have a copy of their challenge point in D"
-    more_relabelled = "bases have the features of their point in D under another label"
-    return [*_first(equal, more), *_first(relabelled, more_relabelled)]
+    return _first(sentences, "bases have a copy of their challenge point in D")
 
 
 def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
     """Warnings about duplicate records in a pool."""
-    duplicates = duplicates_within(population, pool)
-    equal = [
-        f"pool: {_listed(group)} are equal: a model without one may be trained on the other, so they "
-        "underestimate the leakage."
-        for group in duplicates.equal
+    sentences = [
+        f"pool: {_listed(population, group[0], group)} are equal: a model without one may be trained on "
+        "the other, so they underestimate the leakage."
+        for group in duplicates_within(population, pool)
     ]
-    relabelled = [
-        f"pool: {_listed(group)} have the same features under different labels: {HARDLY_BOTH} they may "
-        "underestimate the leakage."
-        for group in duplicates.relabelled
-    ]
-    more = "groups in the pool consist of equal records"
-    more_relabelled = "groups in the pool have the same features under several labels"
-    return [*_first(equal, more), *_first(relabelled, more_relabelled)]
+    return _first(sentences, "groups in the pool consist of equal records")
 
 
 def _first(sentences: list[str], rest: str) -> list[str]:
@@ -144,8 +87,12 @@ def _first(sentences: list[str], rest: str) -> list[str]:
     return [*sentences[:MOST_DUPLICATES_NAMED], f"{more:,} more {rest}."]
 
 
-def _listed(records: IntArray) -> str:
+def _listed(population: Population, point: int, records: IntArray) -> str:
+    """Records by number; says so if one has another label than the point."""
     numbers = [str(number) for number in records[:MOST_DUPLICATES_NAMED].tolist()]
     more = len(records) - len(numbers)
     rest = f" and {more:,} more" if more else ""
-    return f"record{'s' if len(records) > 1 else ''} {', '.join(numbers)}{rest}"
+    labels = population.labels
+    other = labels is not None and bool((labels[records] != labels[point]).any())
+    note = " (with other labels)" if other else ""
+    return f"record{'s' if len(records) > 1 else ''} {', '.join(numbers)}{rest}{note}"

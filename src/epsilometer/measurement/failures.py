@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,9 @@ FIRST_EQUAL_FAILURES, EQUAL_FAILURES, EQUAL_FAILURES_LATER = 2, 5, 20
 """How many different models must fail with the same error, with none trained in between, to end a run:
 if none was ever trained; if this run has trained none; and later.  If every other model failed by
 chance, 20 failures in a row would be one in a million."""
+
+ALL = -1
+"""In place of a hypothesis: models of both."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -89,20 +92,6 @@ def _short(line: str) -> str:
     # Truncate before escaping, to save work, and after, because escapes are longer.
     text = _files.printable(line[: LONGEST_LINE + 1].expandtabs())
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
-
-
-@dataclass(kw_only=True)
-class _OpenStreak:
-    """Models that failed with the same error since one was last trained."""
-
-    message: str = ""
-    tasks: dict[Task, None] = field(default_factory=dict)
-
-    def add(self, task: Task, message: str) -> None:
-        if message != self.message:
-            self.message = message
-            self.tasks.clear()
-        self.tasks[task] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +164,8 @@ class Streaks:
         self._models, self._bases, self._known = models, bases, known
         self._before = dict(trained)
         self._now = dict.fromkeys(trained, False)
-        self._all = _OpenStreak()
-        self._of = {hypothesis: _OpenStreak() for hypothesis in trained}
+        self._open: dict[int, tuple[str, dict[Task, None]]] = {}
+        """The message and models of each open streak: of one hypothesis, or of all."""
 
     def ever_trained(self, hypothesis: int) -> bool:
         """Whether a model of a hypothesis was trained, in this run or before."""
@@ -185,32 +174,33 @@ class Streaks:
     def trained(self, hypothesis: int) -> None:
         """Record that a model was trained."""
         self._now[hypothesis] = True
-        self._all.tasks.clear()
-        self._of[hypothesis].tasks.clear()
+        for streak in (ALL, hypothesis):
+            self._open.pop(streak, None)
 
     def failed(self, hypothesis: int, task: Task, message: str) -> Streak | None:
         """Record a failure; returns the reason to end the run, or None."""
         message = without_numbers(message)
-        everything = [self.ever_trained(side) for side in self._of]
-        if any(everything) and without_numbers(self._known.get(task, "")) == message:
+        before = any(self.ever_trained(side) for side in self._before)
+        if before and without_numbers(self._known.get(task, "")) == message:
             return None
-        self._all.add(task, message)
-        self._of[hypothesis].add(task, message)
-        if self._enough(self._all, known=any(everything), now=any(self._now.values())):
-            return Streak(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
-        known, streak = self.ever_trained(hypothesis), self._of[hypothesis]
-        if self._enough(streak, known=known, now=self._now[hypothesis]):
-            only = f" {SIDES[hypothesis]} the challenge point" if any(everything) else ""
-            return Streak(message=message, tasks=tuple(streak.tasks), trained=known, only=only)
+        for streak in (ALL, hypothesis):
+            old, tasks = self._open.get(streak, ("", {}))
+            tasks = (tasks if old == message else {}) | {task: None}
+            self._open[streak] = message, tasks
+            whole = streak == ALL
+            known = before if whole else self.ever_trained(hypothesis)
+            now = any(self._now.values()) if whole else self._now[hypothesis]
+            if self._enough(tasks, known=known, now=now):
+                only = "" if whole or not before else f" {SIDES[hypothesis]} the challenge point"
+                return Streak(message=message, tasks=tuple(tasks), trained=known, only=only)
         return None
 
-    def _enough(self, streak: _OpenStreak, *, known: bool, now: bool) -> bool:
-        failures = len(streak.tasks)
+    def _enough(self, tasks: dict[Task, None], *, known: bool, now: bool) -> bool:
         if not known:
-            return failures >= min(FIRST_EQUAL_FAILURES, self._models)
+            return len(tasks) >= min(FIRST_EQUAL_FAILURES, self._models)
         if not now:
-            return failures >= EQUAL_FAILURES
+            return len(tasks) >= EQUAL_FAILURES
         # One base whose models all fail is no reason to give up on the others.
-        return failures >= EQUAL_FAILURES_LATER and (
-            self._bases == 1 or len({t.base for t in streak.tasks}) > 1
+        return len(tasks) >= EQUAL_FAILURES_LATER and (
+            self._bases == 1 or len({task.base for task in tasks}) > 1
         )

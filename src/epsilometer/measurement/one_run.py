@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import Adjacency, Base, Source
 from epsilometer.measurement.canaries import Canaries
-from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
+from epsilometer.measurement.canary_kinds import kind_of
 from epsilometer.measurement.coins import flip
 from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Dataset, Population
@@ -97,7 +97,7 @@ class OneRun(Design):
     canaries
         Number of canaries per run; at least 2.  Each is included by its own fair coin.
     kind
-        ``population``, ``mislabelled``, ``noise``, ``blank``, a function ``(population, count, rng)``,
+        ``population``, ``mislabelled``, ``noise``, a function ``(population, count, rng)``,
         or ``gradient`` for an algorithm that inserts canaries into its gradients, such as
         `DpSgd(..., gradient_canaries=...)`.
     compare_with
@@ -116,28 +116,20 @@ class OneRun(Design):
     """
 
     canaries: int
-    kind: CanaryKind | str
-    compare_with: str
-    statistic: Statistic
+    kind: Any = "population"
+    compare_with: str = "nothing"
+    statistic: Statistic = field(default_factory=Loss)
 
-    def __init__(
-        self,
-        *,
-        canaries: int,
-        kind: Any = "population",
-        compare_with: str = "nothing",
-        statistic: Statistic | None = None,
-    ) -> None:
-        chosen = kind if kind == GRADIENT else kind_of(kind)
-        _validate.one_of("compare_with", compare_with, COMPARISONS)
-        if chosen == GRADIENT and compare_with != "nothing":
+    def __post_init__(self) -> None:
+        count = _validate.whole_number("canaries", self.canaries, least=2)
+        object.__setattr__(self, "canaries", count)
+        _validate.one_of("compare_with", self.compare_with, COMPARISONS)
+        if self.kind != GRADIENT:
+            object.__setattr__(self, "kind", kind_of(self.kind))
+        elif self.compares:
             raise InputError(
                 "gradient canaries are scored by gradients: compare_with applies to losses only."
             )
-        count = _validate.whole_number("canaries", canaries, least=2)
-        fields = {"canaries": count, "kind": chosen, "compare_with": compare_with}
-        for field, value in {**fields, "statistic": statistic or Loss()}.items():
-            object.__setattr__(self, field, value)
 
     def attack_description(self, statistic: str) -> dict[str, object]:
         """Attacked through the scores of its canaries."""
@@ -151,16 +143,12 @@ class OneRun(Design):
     @property
     def in_gradients(self) -> bool:
         """Whether the algorithm inserts and scores the canaries itself."""
-        return self.kind == GRADIENT
+        return bool(self.kind == GRADIENT)
 
     @property
     def facts(self) -> dict[str, object]:
         kind = self.kind if isinstance(self.kind, str) else self.kind.name
-        return {
-            "canaries": self.canaries,
-            "canary_kind": kind,
-            "compare_with": self.compare_with,
-        }
+        return {"canaries": self.canaries, "canary_kind": kind, "compare_with": self.compare_with}
 
     def identity(self) -> dict[str, object]:
         settings: dict[str, object] = {
