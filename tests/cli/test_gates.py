@@ -37,7 +37,6 @@ def outcome(path: Path) -> str:
     ("claim", "fail_on", "code", "found", "kind"),
     [
         ("1", "proven", 3, "failure", "error"),
-        ("1", "never", 0, "skipped", "warning"),
         ("2.9", "inconclusive", 3, "failure", "error"),
         ("12", "inconclusive", 0, "passed", "notice"),
     ],
@@ -116,29 +115,6 @@ def test_nothing_is_annotated_unless_asked(
     assert run(["estimate", "counts.csv", "--delta", "0.01", "--claim", "1"]) == 0
     assert "::" not in capsys.readouterr().err
     assert not (folder / "summary.md").exists()
-
-
-def test_several_deltas(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["estimate", "counts.csv", "--delta", "0.01,0.1", "--claim", "0.5"]
-    arguments += ["--fail-on", "proven", "--annotate", "github"]
-    assert run([*arguments, "--junit", "j.xml", "--badge", "b.svg"]) == 3
-    cases = list(ElementTree.parse(folder / "j.xml").getroot().iter("testcase"))
-    names = [str(case.get("name")) for case in cases]
-    assert names == ["epsilon at most 0.5 at 2 deltas from 0.01 to 0.1"]
-    assert all(case.find("failure") is not None for case in cases)
-    assert "FAIL (proven)" in (folder / "b.svg").read_text(encoding="utf-8")
-    assert capsys.readouterr().err.count("::error file=counts.csv") == len(cases)
-
-
-def test_report_of_a_result(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", "counts.csv", "--delta", "0.01", "--output", "result"]) == 0
-    arguments = ["report", "result", "--claim", "1", "--fail-on", "fail", "--annotate", "github"]
-    assert run([*arguments, "--junit", "j.xml", "--badge", "b.svg"]) == 3
-    printed = capsys.readouterr()
-    assert outcome(folder / "j.xml") == "failure"
-    assert "FAIL (proven)" in (folder / "b.svg").read_text(encoding="utf-8")
-    assert "::error title=Epsilometer%3A FAIL (proven)::" in printed.err
-    assert "j.xml, b.svg" in " ".join(printed.out.split())
 
 
 def test_audit_with_variants(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,9 +80,9 @@ RESULTS: dict[str, Callable[[], Result]] = {
     "curve, everything": full,
     "curve, everything, warnings": lambda: warned(full()),
     "curve, many deltas": lambda: replace(
-        bare(), question=Question(claim=1.0, deltas=tuple(np.geomspace(1e-8, 0.1, 30)))
+        bare(), question=Question(claim=1.0, deltas=tuple(np.geomspace(1e-8, 0.1, 20)))
     ),
-    "curve, 45 bases": lambda: many(45),
+    "curve, 15 bases": lambda: many(15),
     "one run": one_run,
     "pool": of_pool,
     "flawed": flawed,
@@ -162,16 +162,11 @@ def test_an_estimate_that_the_data_refute_is_no_number() -> None:
     assert result.contradiction is not None
     assert f"{result.posterior.median('epsilon'):.2f} (" not in text
     assert "Estimated: not reliably" in text
+    assert "Do not quote it: see the warnings." in " ".join(screen("flawed").split())
+    assert "Do not quote it" not in screen("curve, no claim")
     # Control.
     other = made("counts, no claim")
     assert f"{other.posterior.median('epsilon'):.2f} (" in screen("counts, no claim")
-
-
-def test_flawed_data_are_not_quoted() -> None:
-    text = " ".join(screen("flawed").split())
-    assert "Do not quote it: see the warnings." in text
-    assert "- The scores are lower with the point: is their sign reversed?" in text
-    assert "Do not quote it" not in screen("curve, no claim")
 
 
 def test_the_table_over_delta_is_there_if_it_fits() -> None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from epsilometer.judgement.verdict import Grounds, JudgedDelta, Outcome, Verdict
+from epsilometer.judgement.verdict import FAIL_ON, Grounds, JudgedDelta, Outcome, Verdict
 from epsilometer.report.gates import badge
 from epsilometer.report.gates.annotations import github_commands, job_summary
 from epsilometer.report.gates.badge import badge_svg, badge_texts
@@ -29,6 +29,9 @@ def claim(
     outcome, _, grounds = label.removesuffix(")").partition(" (")
     nothing = outcome == "NO PROMISE"
     rows = {} if nothing else claims or {1e-5: 4.0}
+    judged = (
+        JudgedDelta(delta=delta, claim=each, probability_above=0.02) for delta, each in rows.items()
+    )
     return Verdict(
         outcome=Outcome(outcome),
         grounds=Grounds(grounds or ("stated" if nothing else "open")),
@@ -36,10 +39,7 @@ def claim(
         claim=4.0,
         probability_above=0.02,
         prior_probability_above=0.5,
-        by_delta=tuple(
-            JudgedDelta(delta=delta, claim=each, probability_above=0.02)
-            for delta, each in rows.items()
-        ),
+        by_delta=tuple(judged),
     )
 
 
@@ -64,13 +64,7 @@ SEVERAL = {1e-6: 4.0, 1e-3: 2.0, 0.1: 1.0}
 
 
 def test_numbers_are_short_and_bounds_rounded_down() -> None:
-    assert [short(each) for each in (1e-5, 1e-12, 0.01, 4.0, 0.0)] == [
-        "1e-5",
-        "1e-12",
-        "0.01",
-        "4",
-        "0",
-    ]
+    assert [short(each) for each in (1e-5, 0.01, 4.0, 0.0)] == ["1e-5", "0.01", "4", "0"]
     assert finding().proven_text == "2.41"
     assert finding(proven=0.0).proven_text is None
     assert finding().sentence == (
@@ -86,12 +80,7 @@ def test_a_proof_needs_no_accuracy() -> None:
 
 # --- JUnit ------------------------------------------------------------------------------------
 
-STOPS = {
-    "never": LABELS[:1],
-    "proven": LABELS[:2],
-    "fail": LABELS[:3],
-    "inconclusive": LABELS[:4],
-}
+STOPS = dict(zip(FAIL_ON, (LABELS[:end] for end in range(1, 5)), strict=True))
 
 
 @pytest.mark.parametrize("fail_on", STOPS)
@@ -105,12 +94,8 @@ def test_junit_fails_where_the_command_does(label: str, fail_on: str) -> None:
     failures, skips = case.findall("failure"), case.findall("skipped")
     assert len(failures) == (label in STOPS[fail_on])
     assert len(skips) == (label not in STOPS[fail_on] and label != LABELS[4])
-    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
-        "1",
-        str(len(failures)),
-        "0",
-        str(len(skips)),
-    ]
+    counted = [int(suite.get(name) or 0) for name in ("tests", "failures", "errors", "skipped")]
+    assert counted == [1, len(failures), 0, len(skips)]
     for each in (*failures, *skips):
         assert "the first reason; the second, at 5 %" in str(each.get("message"))
 
@@ -157,27 +142,22 @@ def test_junit_is_valid_whatever_the_names_are() -> None:
 # --- badge ------------------------------------------------------------------------------------
 
 
+OPEN = claim("INCONCLUSIVE")
+DOUBT: dict[str, object] = {"proven": 0.0, "estimate": None, "doubt": "The scores are reversed."}
+
+
 @pytest.mark.parametrize(
     ("made", "texts"),
     [
         (finding(claim()), ("ε ≤ 4 at δ=1e-5", "PASS (judged)", badge.GREEN)),
         (finding(claim("FAIL (proven)")), ("ε ≤ 4 at δ=1e-5", "FAIL (proven)", badge.RED)),
-        (finding(claim("INCONCLUSIVE")), ("ε ≤ 4 at δ=1e-5", "INCONCLUSIVE", badge.AMBER)),
-        (
-            finding(claim("NO PROMISE"), accepted=False),
-            ("ε at δ=1e-5", "NO PROMISE", badge.RED),
-        ),
-        (
-            finding(proven=0.0, estimate=None, doubt="The scores are reversed."),
-            ("ε at δ=1e-5", "not to be quoted", badge.GREY),
-        ),
+        (finding(OPEN), ("ε ≤ 4 at δ=1e-5", "INCONCLUSIVE", badge.AMBER)),
+        (finding(OPEN, accepted=False), ("ε ≤ 4 at δ=1e-5", "not converged", badge.GREY)),
+        (finding(claim("NO PROMISE"), accepted=False), ("ε at δ=1e-5", "NO PROMISE", badge.RED)),
+        (finding(**DOUBT), ("ε at δ=1e-5", "not to be quoted", badge.GREY)),
         (finding(), ("ε at δ=1e-5", "proven ε ≥ 2.41", badge.BLUE)),
         (finding(proven=0.0), ("ε at δ=1e-5", "estimated 2.69 to 3.53", badge.BLUE)),
         (finding(proven=None, accepted=False), ("ε at δ=1e-5", "not converged", badge.GREY)),
-        (
-            finding(claim("INCONCLUSIVE"), accepted=False),
-            ("ε ≤ 4 at δ=1e-5", "not converged", badge.GREY),
-        ),
         (
             finding(claim(claims=SEVERAL)),
             ("claimed ε at 3 deltas from 1e-6 to 0.1", "PASS (judged)", badge.GREEN),
@@ -280,13 +260,8 @@ def test_a_tracked_run_has_the_numbers() -> None:
     made = finding(claim(), claim_source="algorithm", variant="0.1")
     run = run_of(made, source="audit.toml")
     assert run.params == {"model": "curve", "level": 0.9, "delta": 1e-5, "claim": 4.0}
-    assert run.metrics == {
-        "proven": 2.419,
-        "median": 2.93,
-        "interval_low": 2.69,
-        "interval_high": 3.53,
-        "probability_above": 0.02,
-    }
+    estimate = {"median": 2.93, "interval_low": 2.69, "interval_high": 3.53}
+    assert run.metrics == estimate | {"proven": 2.419, "probability_above": 0.02}
     assert run.tags["verdict"] == "PASS (judged)"
     assert run.tags["epsilometer.variant"] == "0.1"
     assert run.tags["epsilometer.claim_source"] == "algorithm"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,31 +19,25 @@ from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.result import Result
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.posteriors.provenance import Provenance
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text.explanations import count_assumptions
 from epsilometer.report.text.summary import result_text
-from epsilometer.report.text.values import result_values
+from epsilometer.report.text.values import result_values, verdict_values
+from tests.report.count_results import TWO, exact, sampled
 
-COUNTS = em.AttackCounts(
-    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
-)
-
-
-def exact(**model: object) -> CountPosterior:
-    return em.estimate(COUNTS, em.CountModel(delta=0.01, **model))  # type: ignore[arg-type]
+COUNTS = TWO
 
 
-def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
-    audit = em.CountModel(delta=0.01, **model)  # type: ignore[arg-type]
-    samples = dict(zip(audit.parameters_of(COUNTS), chains, strict=True))
-    return SamplePosterior(
-        counts=COUNTS,
-        model=audit,
-        provenance=Provenance(engine="mcmc", settings={}, seconds=1.5, seed=7),
-        samples=samples,
-        diagnostics=diagnose(samples, acceptance_rate=0.25),
-    )
+@cache
+def plain_posterior() -> CountPosterior:
+    return exact()
+
+
+def chains(values: np.ndarray, **model: object) -> SamplePosterior:
+    """Draws of each parameter that no sampler made."""
+    made = sampled(**model)  # type: ignore[arg-type]
+    samples = dict(zip(made.samples, values, strict=True))
+    return replace(made, samples=samples, diagnostics=diagnose(samples, acceptance_rate=0.25))
 
 
 def asked(posterior: CountPosterior, **question: float) -> Result:
@@ -48,7 +45,7 @@ def asked(posterior: CountPosterior, **question: float) -> Result:
 
 
 def test_numbers_are_the_posteriors() -> None:
-    posterior = exact()
+    posterior = plain_posterior()
     summary = result_values(asked(posterior, level=0.8, claim=1.5))
     for name in ("epsilon", "strength"):
         assert summary[name] == {
@@ -63,36 +60,20 @@ def test_numbers_are_the_posteriors() -> None:
         "prior_probability_above": posterior.model.epsilon.probability_above(1.5),
     }
     verdict = em.judge(posterior, claim=1.5)
-    assert summary["verdict"] == {
-        "outcome": str(verdict.outcome),
-        "grounds": str(verdict.grounds),
-        "reasons": list(verdict.reasons),
-        "meaning": "; ".join(verdict.reasons),
-        "pass_at_most": 0.05,
-        "fail_at_least": 0.95,
-    }
+    assert summary["verdict"] == verdict_values(verdict)
+    assert summary["verdict"]["meaning"] == "; ".join(verdict.reasons)
     proof = em.prove(COUNTS, delta=0.01, claim=1.5)
-    assert summary["proof"] == {
-        "at_least": proof.at_least,
-        "delta": 0.01,
-        "error": 0.05,
-        "any_time": False,
-        "assumes": proof.assumes,
-        "claim": 1.5,
-        "refuted": False,
-        "e_value": proof.e_value,
-    }
+    assert summary["proof"] == proof.described()
+    assert (proof.claim, proof.error, proof.refuted) == (1.5, 0.05, False)
     (bound,) = summary["bounds"]
     assert bound["epsilon"] == em.baselines.best_base(
         em.baselines.ClopperPearson(), COUNTS, 0.01, 0.05
     )
     assert bound["label"] == "the Clopper-Pearson bound of the best base"
     assert summary["contradiction"] is None
-    assert summary["num_challenge_bases"] == 2
-    assert summary["delta"] == 0.01
-    assert summary["engine"] == "exact"
+    known = {"num_challenge_bases": 2, "delta": 0.01, "engine": "exact", "converged": True}
+    assert known.items() <= summary.items()
     assert summary["seconds"] == posterior.provenance.seconds
-    assert summary["converged"] is True
     assert set(summary["accuracy"]) == {"error", "tolerance", "met", "levels", "method"}
     assert "diagnostics" not in summary
     assert "within_correlation" not in summary
@@ -112,11 +93,11 @@ def test_numbers_that_json_lacks_become_null() -> None:
 
 
 def test_correlations_and_diagnostics_of_chains() -> None:
-    chains = np.random.default_rng(1).random((4, 2, 1000))
-    result = asked(sampled(chains, likelihood=em.likelihoods.CorrelatedNormal()), level=0.9)
+    values = np.random.default_rng(1).random((4, 2, 1000))
+    result = asked(chains(values, likelihood=em.likelihoods.CorrelatedNormal()), level=0.9)
     summary = result_values(result)
-    assert summary["cross_correlation"]["mean"] == chains[3].mean()
-    assert summary["within_correlation"]["mean"] == chains[2].mean()
+    assert summary["cross_correlation"]["mean"] == values[3].mean()
+    assert summary["within_correlation"]["mean"] == values[2].mean()
     assert set(summary["diagnostics"]["parameters"]) == {
         "epsilon", "strength", "within_correlation", "cross_correlation",
     }  # fmt: skip
@@ -133,23 +114,16 @@ def test_correlations_and_diagnostics_of_chains() -> None:
 
 
 def test_chains_that_never_moved_say_so() -> None:
-    result = asked(sampled(np.ones((2, 2, 100)) / 2), level=0.9)
+    result = asked(chains(np.ones((2, 2, 100)) / 2), level=0.9)
     summary = result_values(result)
     assert summary["converged"] is False
     json.dumps(summary, allow_nan=False)
     assert "NOT CONVERGED; largest R-hat infinite" in result_text(result, details=True)
 
 
-def test_fixed_parameters_are_points() -> None:
-    result = asked(exact(strength=em.priors.Fixed(value=0.25)), level=0.9)
-    summary = result_values(result)
-    assert summary["strength"]["interval"] == [0.25, 0.25]
-    assert "(fixed)" in result_text(result, details=True)
-
-
-@pytest.mark.parametrize("claim", [0.0, 2.6, 12.0])
+@pytest.mark.parametrize("claim", [0.0, 12.0])
 def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
-    result = asked(exact(), claim=claim)
+    result = asked(plain_posterior(), claim=claim)
     verdict, proof = result.verdict, result.proof
     assert verdict is not None
     assert proof is not None
@@ -159,10 +133,6 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     assert said.startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
     rows = [line.split() for line in text.splitlines()]
     assert ["proven,", "at", "least", rounded_down(proof.at_least, 3)] in rows
-    assert (
-        f"at least {rounded_down(proof.at_least)}, error 5 %, valid for one planned analysis; assumes"
-        in said
-    )
     assert "(refuted at 20 or more)" in said
     assert f"Proven: epsilon is at least {rounded_down(proof.at_least)} at delta = 0.01." in said
     proven = claim < proof.at_least
@@ -171,7 +141,7 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
 
 
 def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
-    posterior = sampled(0.5 + 0.01 * np.random.default_rng(1).random((2, 2, 1000)))
+    posterior = chains(0.5 + 0.01 * np.random.default_rng(1).random((2, 2, 1000)))
     for claim in (None, 0.5, 5.0):
         result = asked(posterior) if claim is None else asked(posterior, claim=claim)
         said = " ".join(result_text(result, details=True).split())
@@ -184,8 +154,8 @@ def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
     assert (result.verdict.outcome, result.verdict.leaning) == ("INCONCLUSIVE", "PASS")
     assert "the posterior lies below what the same data prove" in result.verdict.reasons
     # Control: the posterior of these counts contradicts nothing.
-    assert asked(exact()).contradiction is None
-    assert "Do not quote" not in result_text(asked(exact()), details=True)
+    assert asked(plain_posterior()).contradiction is None
+    assert "Do not quote" not in result_text(asked(plain_posterior()), details=True)
 
 
 @pytest.mark.parametrize(
@@ -211,29 +181,24 @@ def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) 
     assert any("delta = 0.01" in sentence for sentence in sentences)
 
 
+GROUPED = em.AttackCounts(
+    false_positives=[1, 2], trials_h0=9, false_negatives=[3, 4], trials_h1=9, groups=["a", "a"]
+)
+SCATTERED = em.likelihoods.ScatteredMembers
+
+
 @pytest.mark.parametrize(
     ("dependence", "expected"),
     [
-        (em.likelihoods.ScatteredMembers(), "scatter normally around its average"),
-        (
-            em.likelihoods.ScatteredMembers(scatter=em.likelihoods.UniformScatter()),
-            "scatter uniformly",
-        ),
-        (em.likelihoods.ScatteredMembers(spread=em.priors.Fixed(value=0.02)), "held at 0.02"),
+        (SCATTERED(), "scatter normally around its average"),
+        (SCATTERED(scatter=em.likelihoods.UniformScatter()), "scatter uniformly"),
+        (SCATTERED(spread=em.priors.Fixed(value=0.02)), "held at 0.02"),
         (em.likelihoods.PooledGroups(), "added up and taken to be normal"),
         (em.likelihoods.IndependentRows(), "which was ignored"),
     ],
 )
-def test_how_groups_depend_is_said_in_words(
-    dependence: em.likelihoods.IndependentRows
-    | em.likelihoods.ScatteredMembers
-    | em.likelihoods.PooledGroups,
-    expected: str,
-) -> None:
-    counts = em.AttackCounts(
-        false_positives=[1, 2], trials_h0=9, false_negatives=[3, 4], trials_h1=9, groups=["a", "a"]
-    )
-    sentences = count_assumptions(em.CountModel(delta=0.01, dependence=dependence), counts)
+def test_how_groups_depend_is_said_in_words(dependence: Any, expected: str) -> None:
+    sentences = count_assumptions(em.CountModel(delta=0.01, dependence=dependence), GROUPED)
     assert any(expected in sentence for sentence in sentences)
     of_groups = any("average error rates of each group" in sentence for sentence in sentences)
     assert of_groups is not isinstance(dependence, em.likelihoods.IndependentRows)
