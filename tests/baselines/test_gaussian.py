@@ -10,7 +10,6 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import beta, norm
 
 from epsilometer.baselines.intervals import GaussianRates, separation
-from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, gaussian_epsilon
 from tests.baselines.oracles import base, confusion
 
@@ -62,12 +61,3 @@ def test_counts_at_the_ends() -> None:
     for cells in ((50, 0, 50, 0), (0, 50, 0, 50)):
         tp, tn, fp, fn = cells
         assert GaussianRates().lower(confusion(tp=tp, tn=tn, fp=fp, fn=fn), 1e-5)[0] == 0.0
-
-
-def test_far_ends_known_and_unknown_side_by_side() -> None:
-    counts = AttackCounts(
-        false_positives=[0, 10], trials_h0=50, false_negatives=[0, 10], trials_h1=50
-    )
-    low, high = GaussianRates().interval(counts, 1e-5)
-    assert high[0] == math.inf
-    assert low[1] < high[1] < math.inf

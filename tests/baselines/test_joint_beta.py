@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,23 +103,6 @@ def test_a_wrong_prior_fails_the_same_check() -> None:
     uniform = joint_beta_above_by_panels(201, 502, 201, 502, 0.4, 0.01)
     found = JointBeta().probability_above(base(200, 500, 200, 500), 0.01, 0.4)[0]
     assert abs(found - uniform) > 1e-4
-
-
-def test_many_trials() -> None:
-    # The large-sample limit: epsilon is normal around the critical one, by the delta method.
-    n, rate = 1_000_000, 0.2
-    low, high = JointBeta().interval(base(200_000, n, 200_000, n), 0.0, 0.1)
-    centre = np.log((1 - rate) / rate)
-    # At alpha = beta the two edges meet and epsilon is the larger of two: log((1 - a) / b) and
-    # log((1 - b) / a) have the same distribution, so its quantiles by simulation.
-    rng = np.random.default_rng(3)
-    draws = rng.beta(200_000.5, 800_000.5, size=(2, 400_000))
-    simulated = critical_epsilon(draws[0], draws[1], 0.0)
-    spread = float(simulated.std())
-    for end, probability in ((low[0], 0.05), (high[0], 0.95)):
-        # Error of a 5 % quantile of 400,000 draws: sqrt(.05 * .95 / 4e5) / .103 = .0033 spreads.
-        assert end == pytest.approx(float(np.quantile(simulated, probability)), abs=0.015 * spread)
-    assert low[0] < centre + spread < high[0]
 
 
 @FIXED

@@ -14,12 +14,12 @@ from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import surface
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.exact.posterior import GridPosterior
-from epsilometer.engines.mcmc.driver import McmcSettings
 from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import Exponential, Fixed, HalfNormal, LogNormal, Uniform
+from tests.checks.test_warnings import draws
 
 Scaled = HalfNormal | Exponential | LogNormal | Uniform
 
@@ -70,13 +70,9 @@ def excess(posterior: GridPosterior, other: Any) -> float:
 
 CASES: list[tuple[AttackCounts, Scaled, float, dict[str, Any]]] = [
     (ONE, HalfNormal(), 0.5, {}),
-    (ONE, Exponential(mean=2.1), 0.5, {}),
     (STRONG, LogNormal(), 2.0, {}),
-    (STRONG, LogNormal(), 1.0, {}),
     (ONE, LogNormal(), 0.5, {"strength": Fixed(value=0.3)}),
     (STRONG, HalfNormal(), 0.5, CORRELATED),
-    (STRONG, LogNormal(log_scale=0.3), 2.0, CORRELATED),
-    (ONE, HalfNormal(), 2.0, {}),
     (WEAK, Exponential(mean=2.1), 5.0, {}),
     (STRONG, HalfNormal(), 0.1, {}),
 ]
@@ -97,8 +93,6 @@ def test_another_prior_equals_a_separate_run(
     assert other.model.delta == posterior.model.delta
     assert excess(posterior, other) <= 1
     # Control: the original posterior is detected as different.
-    if factor == 1:
-        return
     assert excess(posterior, replace(other, epsilon=posterior.marginals["epsilon"])) > 1
 
 
@@ -136,9 +130,7 @@ def test_uniform_priors_end_abruptly(counts: AttackCounts, others: dict[str, Any
 
 def test_draws_are_estimated_again() -> None:
     model = CountModel(delta=0.01)
-    settings = McmcSettings(num_iterations=300, num_warmup=100, num_chains=2, seed=1)
-    sampled = estimate(ONE, model, settings)
-    others = prior_sensitivity(sampled)
+    others = prior_sensitivity(draws(ONE, model))
     assert [other.factor for other in others] == [0.5, 2.0]
     for other in others:
         # The same computation except for the extent of its tables.
@@ -156,11 +148,6 @@ def test_intervals() -> None:
         low, high = other.credible_interval(level)
         assert float(other.epsilon.cdf(low)) == pytest.approx(0.5 - level / 2, abs=1e-9)
         assert float(other.epsilon.cdf(high)) == pytest.approx(0.5 + level / 2, abs=1e-9)
-    direct = estimate(STRONG, other.model)
-    # Errors of both runs together are below 1e-4 here.
-    assert other.credible_interval(0.9) == pytest.approx(
-        direct.credible_interval("epsilon", 0.9), abs=1e-4
-    )
     for bad in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match="level"):
             other.credible_interval(bad)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from epsilometer.checks import warnings as doubts
-from epsilometer.checks.warnings import ExtremeCounts, check_extreme_counts
+from epsilometer.checks.warnings import (
+    ExtremeCounts,
+    bases_with_extreme_counts,
+    check_extreme_counts,
+)
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.errors import InputError
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
@@ -52,8 +53,7 @@ def doubt(
 # --- most bases have extreme counts -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9])
-@pytest.mark.parametrize("counts", [NONE, ALL], ids=["0", "N"])
+@pytest.mark.parametrize(("counts", "level"), [(NONE, 0.9), (ALL, 0.5)], ids=["0", "N"])
 def test_the_binomial_result_is_reported(counts: AttackCounts, level: float) -> None:
     model = CountModel(
         delta=0.01,
@@ -94,9 +94,7 @@ def test_the_correlated_answer_is_indeed_far_off() -> None:
     ],
 )
 def test_bases_at_an_end_are_counted_once(x: list[int], y: list[int], bases: int) -> None:
-    found = doubt(counts_of(x, y))
-    assert found is not None
-    assert (found.bases, found.of) == (bases, len(x))
+    assert bases_with_extreme_counts(counts_of(x, y)) == bases
 
 
 # --- no warning -------------------------------------------------------------------------------
@@ -139,15 +137,14 @@ def test_no_warning_for_a_fixed_epsilon(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_trials_may_differ_between_bases() -> None:
     """12 of 12 is an end, 12 of 20 is not."""
-    counts = AttackCounts(
-        false_positives=[12, 12], trials_h0=[12, 20], false_negatives=[5, 9], trials_h1=[20, 9]
-    )
-    found = doubt(counts)
-    assert found is not None
-    assert (found.bases, found.of) == (2, 2)
-    assert doubt(AttackCounts(
-        false_positives=[12, 12], trials_h0=[12, 20], false_negatives=[5, 9], trials_h1=[20, 10]
-    )) is None  # fmt: skip
+    for last, bases in ((9, 2), (10, 1)):
+        counts = AttackCounts(
+            false_positives=[12, 12],
+            trials_h0=[12, 20],
+            false_negatives=[5, 9],
+            trials_h1=[20, last],
+        )
+        assert bases_with_extreme_counts(counts) == bases
 
 
 # --- texts ------------------------------------------------------------------------------------
@@ -158,10 +155,3 @@ def test_the_sentence_has_the_numbers() -> None:
     assert sentence.startswith("7 of 9 bases ")
     assert "epsilon is 1.23 to 5.68 with probability 0.9." in sentence
     assert "\n" not in sentence
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, math.nan])
-def test_level_out_of_range(level: float) -> None:
-    posterior = draws(NONE, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
-    with pytest.raises(InputError, match="level"):
-        check_extreme_counts(posterior, level=level)

@@ -64,12 +64,12 @@ def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
     """Ten bases of 300, attacked optimally: the posterior alone would fail nearly all of them."""
     lie = 1 / (1 + math.e)
     leanings = []
-    for seed in range(10):
+    for seed in range(5):
         counts = counts_of(RandomisedResponse(1.0), lie, 10, 300, seed)
         verdict = em.judge(em.estimate(counts, em.CountModel(delta=1e-5)), 1.0)
         leanings.append(verdict.leaning)
         assert verdict.outcome is not Outcome.FAIL, (seed, verdict.reasons)
-    assert leanings.count(Outcome.FAIL) > 5
+    assert leanings.count(Outcome.FAIL) > 2
 
 
 def test_a_gaussian_mechanism_does_not_pass_three() -> None:

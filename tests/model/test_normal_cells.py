@@ -59,7 +59,10 @@ def by_mpmath(a: float, b: float, c: float, d: float, r: float) -> float:
         return float(mp.log(mp.quad(integrand, inside, maxdegree=6)))
 
 
-@pytest.mark.parametrize("rectangle", RECTANGLES)
+@pytest.mark.parametrize(
+    "rectangle",
+    [*RECTANGLES[::2], *(pytest.param(r, marks=pytest.mark.slow) for r in RECTANGLES[1::2])],
+)
 def test_rectangles_against_mpmath(rectangle: tuple[float, ...]) -> None:
     expected = by_mpmath(*rectangle)
     # 1e-7 as stated in the docstring of log_density, relative to the logarithm where that is large.

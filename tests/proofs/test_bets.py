@@ -84,13 +84,13 @@ def mean_capital(epsilon: float, claim: float, delta: float, blocks: int, *, pee
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.1), (2.0, 0.01)])
 def test_a_true_claim_does_not_let_capital_grow(epsilon: float, delta: float) -> None:
-    assert mean_capital(epsilon, epsilon, delta, 6, peek=False) <= 1 + 1e-12
+    assert mean_capital(epsilon, epsilon, delta, 5, peek=False) <= 1 + 1e-12
 
 
 def test_a_false_claim_does_and_so_do_thresholds_that_know_too_much() -> None:
     """The controls of the test above."""
-    assert mean_capital(2.5, 1.0, 0.0, 6, peek=False) > 1
-    assert mean_capital(1.0, 1.0, 0.0, 6, peek=True) > 1
+    assert mean_capital(2.5, 1.0, 0.0, 5, peek=False) > 1
+    assert mean_capital(1.0, 1.0, 0.0, 5, peek=True) > 1
 
 
 def test_no_bettor_is_ruined_or_wins_without_a_bet() -> None:

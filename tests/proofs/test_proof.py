@@ -132,7 +132,7 @@ def test_claims_beyond_everything_are_taken() -> None:
 
 @pytest.mark.parametrize("mechanism", [Null(), RandomisedResponse(1.0), LaplaceMechanism(1.0)])
 def test_a_true_claim_is_rarely_refuted_at_any_time(mechanism: Mechanism) -> None:
-    runs = 200
+    runs = 120
     cell = RefutationCell(mechanism=mechanism, bases=2, models=60, runs=runs)
     found = cell.judge("runs", 0.05, runs, np.random.default_rng(5))
     assert found[PROOF]["refuted"] <= most_failures(runs)
