@@ -220,4 +220,4 @@ def test_reversed_scores_are_suspected(
     path.write_text("\n".join([lines[0], *(f"-{line}".replace("--", "") for line in lines[1:])]))
     for file, suspected in ((path, True), (scores, False)):
         assert run(["compare", str(file), "--delta", "1e-3"]) == 0
-        assert ("are the scores reversed?" in capsys.readouterr().out) == suspected
+        assert ("is their sign reversed?" in " ".join(capsys.readouterr().out.split())) == suspected

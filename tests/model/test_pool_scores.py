@@ -20,18 +20,15 @@ def drawn(models: int = 7, points: int = 4, *, fair: bool = True) -> PoolScores:
     return PoolScores(value=value, member=member, names=list("abcd")[:points], fair_coins=fair)
 
 
-def test_by_point_and_by_model_hold_the_same_scores() -> None:
+def test_points_hold_their_scores() -> None:
     pool = drawn()
-    points, models = pool.by_point(), pool.by_model()
+    points = pool.by_point()
     assert points.shared_models == 7
     assert not points.one_run
-    assert models.one_run
     for n, base in enumerate(points.bases):
         without, with_point = base.in_training_order
         assert without.tolist() == pool.value[~pool.member[:, n], n].tolist()
         assert with_point.tolist() == pool.value[pool.member[:, n], n].tolist()
-    # Models 0 and 1 have all or no points, so they cannot serve as runs.
-    assert models.names == tuple(f"model {n}" for n in range(2, 7))
 
 
 def test_points_come_back_from_files(tmp_path: Path) -> None:
@@ -48,9 +45,8 @@ def test_points_come_back_from_files(tmp_path: Path) -> None:
         ]
 
 
-def test_unfair_coins_stay_unfair_and_prove_nothing_by_model(tmp_path: Path) -> None:
+def test_unfair_coins_stay_unfair(tmp_path: Path) -> None:
     pool = drawn(fair=False)
-    assert pool.by_model().dependent
     pool.by_point().write(tmp_path / "scores.csv")
     assert not Scores.read(tmp_path / "scores.csv").fair_coins
 

@@ -159,15 +159,6 @@ class CanaryScoreAuditor:
             values = np.log(np.maximum(tpr - delta, 0.0)) - np.log(fpr)
         return max(0.0, float(values.max()))
 
-    def members_rank_low(self) -> bool:
-        """Whether members rank above others in less than half of the pairs, by 5 standard errors."""
-        members, others = self.in_order
-        below = np.searchsorted(others, members, side="left").sum()
-        ties = np.searchsorted(others, members, side="right").sum() - below
-        pairs = self.num_in * self.num_out
-        spread = np.sqrt((self.num_in + self.num_out + 1) / (12 * pairs))
-        return bool((below + ties / 2) / pairs < 0.5 - 5 * spread)
-
     def _best_guesses(
         self,
         epsilon: Callable[..., FloatArray],

@@ -25,7 +25,6 @@ from epsilometer.baselines.estimator import (
 )
 from epsilometer.baselines.one_run import OneRunBound, check_fair_coin
 from epsilometer.baselines.one_run_fdp import OneRunFdpBound
-from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.engines.curve.over_delta import EXTRAPOLATION
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.estimate import estimate
@@ -49,10 +48,6 @@ ABOUT_GAUSSIAN = (
 ANY_RATES = (
     "attacks with any error rates between their strength and the algorithm's limit; none has to be "
     "the best possible"
-)
-SCORES_REVERSED = (
-    "Members have lower scores than non-members: are the scores reversed? Bounds expect higher scores "
-    "for members and are 0 here."
 )
 DEPEND = "depend on each other; rows that assume independent trials are"
 TOO_SURE = "overconfident (`epsilometer selftest LOSSES` measures by how much)."
@@ -178,7 +173,7 @@ def compare(
                 reason = str(error)
             rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
         source, several = _scores_in_words(data), len(auditors) > 1
-        notes = _notes_of_scores(auditors, delta, [posterior for _, posterior in posteriors])
+        notes = _notes_of_scores(data, delta, [posterior for _, posterior in posteriors])
     return Comparison(
         rows=tuple(rows),
         delta=delta,
@@ -234,7 +229,7 @@ def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Ro
 
 
 def _notes_of_scores(
-    bases: Sequence[CanaryScoreAuditor], delta: float, posteriors: Sequence[CurvePosterior]
+    scores: Scores, delta: float, posteriors: Sequence[CurvePosterior]
 ) -> Iterator[str]:
     # Nothing is extrapolated if nothing leaks, so take the posterior with the largest limit.
     farthest = max(
@@ -246,10 +241,7 @@ def _notes_of_scores(
             "Curve model: "
             + EXTRAPOLATION.format(below=farthest.extrapolated_below_delta, models=models)
         )
-    low = sum(base.members_rank_low() for base in bases)
-    if low:
-        where = "" if len(bases) == 1 else f"In {low:,} of {len(bases):,} bases: "
-        yield where + SCORES_REVERSED
+    yield from scores.flaws
 
 
 def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool) -> Iterator[str]:

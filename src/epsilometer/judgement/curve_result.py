@@ -112,12 +112,6 @@ class CurveResult(Result):
         rng = np.random.default_rng(CHECK_SEED)
         return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
 
-    @cached_property
-    def with_other_priors(self) -> dict[float, CurvePosterior]:
-        """Posteriors by the factor of the prior's scale, without those that the scores contradict."""
-        found = {factor: self._with_prior(factor) for factor in PRIOR_FACTORS}
-        return {factor: other for factor, other in found.items() if other is not None}
-
     def _with_prior(self, factor: float) -> CurvePosterior | None:
         """The posterior with another scale of the prior; None if the scores contradict it."""
         if factor == 1:
@@ -134,9 +128,11 @@ class CurveResult(Result):
     @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon with the prior's scale halved and doubled."""
+        found = {factor: self._with_prior(factor) for factor in PRIOR_FACTORS}
         return tuple(
             AlternativePrior(factor=factor, model=other.model, epsilon=other.marginal("epsilon"))
-            for factor, other in self.with_other_priors.items()
+            for factor, other in found.items()
+            if other is not None
         )
 
     @cached_property

@@ -72,10 +72,6 @@ class Question:
         else:
             object.__setattr__(self, "claim", _validate.non_negative("claim", claim))
 
-    def judged_deltas(self, delta: float) -> tuple[float, ...]:
-        """The deltas at which the claim is judged; ``delta`` is the model's own."""
-        return self.deltas or (delta,)
-
     def claims(self, delta: float) -> dict[float, float]:
         """The claimed epsilon by delta, where something is claimed.
 
@@ -86,7 +82,7 @@ class Question:
         """
         if self.claim is None or isinstance(self.claim, NoPromise):
             return {}
-        deltas = self.judged_deltas(delta)
+        deltas = self.deltas or (delta,)
         claims = claims_at(self.claim, deltas)
         if not claims:
             raise InputError(

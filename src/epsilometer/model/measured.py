@@ -79,7 +79,8 @@ class MeasuredBy:
             known.append(f"statistic {self.statistic}")
         if self.target_alpha is not None:
             known.append(f"target rate {self.target_alpha:g}")
-        return f"According to their metadata, the counts were measured {how}{_in_brackets(known)}."
+        how += f" ({', '.join(known)})" if known else ""
+        return f"According to their metadata, the counts were measured {how}."
 
     def columns(self) -> dict[str, str | float]:
         """Values for files: one column for each part that is known."""
@@ -133,7 +134,3 @@ def of_record(record: Mapping[str, object], place: str) -> MeasuredBy | None:
 
 def _empty(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _in_brackets(parts: list[str]) -> str:
-    return f" ({', '.join(parts)})" if parts else ""

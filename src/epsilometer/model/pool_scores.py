@@ -1,8 +1,7 @@
 """Scores of many points under models that share them, as a matrix.
 
 By point: each point is a challenge base, scored by the models trained without and with it; the points
-share models.  By model: each model is one training run, and the points are its canaries.  Both are
-:class:`~epsilometer.Scores`, which read and write files.
+share models.  These are :class:`~epsilometer.Scores`, which read and write files.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
     >>> rng = np.random.default_rng(1)
     >>> member = rng.random((8, 3)) < 0.5
     >>> scores = PoolScores(value=rng.normal(size=(8, 3)) + member, member=member)
-    >>> len(scores.by_point()), len(scores.by_model())  # in one model all coins came up the same
-    (3, 7)
+    >>> len(scores.by_point()), scores.by_point().shared_models
+    (3, 8)
     """
 
     value: FloatArray
@@ -117,20 +116,6 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
             dependent=self.dependent,
             models=models,
             fair_coins=self.fair_coins,
-        )
-
-    def by_model(self) -> Scores:
-        """One run for each model with included and excluded points; the points are its canaries."""
-        both = self.member.any(axis=1) & ~self.member.all(axis=1)
-        if not both.any():
-            raise InputError("expected a model with included and excluded points, got none.")
-        kept = np.flatnonzero(both)
-        return Scores(
-            without=[self.value[n, ~self.member[n]] for n in kept],
-            with_point=[self.value[n, self.member[n]] for n in kept],
-            names=[f"model {n}" for n in kept],
-            one_run=True,
-            dependent=self.dependent or not self.fair_coins,
         )
 
     def pooled(self) -> tuple[FloatArray, FloatArray]:
