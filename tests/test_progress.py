@@ -10,30 +10,17 @@ import pytest
 import epsilometer as em
 from epsilometer._progress import in_notebook, progress_of
 from epsilometer.errors import InputError
+from tests.report.count_results import TWO, small_plan
 
-COUNTS = em.AttackCounts(
-    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=100
-)
 MODEL = em.CountModel(delta=0.01)
 
 
-def _plan() -> em.Plan:
-    return em.Plan(
-        population=em.datasets.load_population("directions"),
-        algorithm=em.training.ClippedMean(noise=0.05, records=20),
-        design=em.CrossFed(replicates=8),
-        challenge_bases=2,
-        dataset_size=19,
-        seed=1,
-    )
-
-
 def test_scripts_are_quiet_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:
-    em.measure(_plan())
-    em.estimate(COUNTS, MODEL)
-    em.measure(_plan(), on_progress="none")
+    em.measure(small_plan())
+    em.estimate(TWO, MODEL)
+    em.measure(small_plan(), on_progress="none")
     assert capfd.readouterr() == ("", "")
-    em.measure(_plan(), on_progress="bar")
+    em.measure(small_plan(), on_progress="bar")
     out, error = capfd.readouterr()
     assert out == ""
     assert "32 of 32 models" in error
@@ -41,7 +28,7 @@ def test_scripts_are_quiet_unless_asked(capfd: pytest.CaptureFixture[str]) -> No
 
 def test_functions_are_called() -> None:
     seen: list[em.rows.Progress] = []
-    em.measure(_plan(), on_progress=seen.append)
+    em.measure(small_plan(), on_progress=seen.append)
     assert seen[-1] == em.rows.Progress(32, 32, 32, 0)
     runs: list[tuple[int, int]] = []
     em.checks.check_pipeline(
@@ -49,20 +36,20 @@ def test_functions_are_called() -> None:
     )
     assert runs == [(run, 5) for run in range(1, 6)]
     first: list[em.rows.Progress] = []
-    em.rows.check_training(_plan(), on_progress=first.append)
+    em.rows.check_training(small_plan(), on_progress=first.append)
     assert first[-1].trained >= 3
 
 
 def test_messages_are_passed_on() -> None:
     said: list[str] = []
-    em.estimate(COUNTS, MODEL, on_message=said.append)
+    em.estimate(TWO, MODEL, on_message=said.append)
     assert said
 
 
 @pytest.mark.parametrize("wrong", ["Bar", "", 3])
 def test_other_values_are_refused(wrong: object) -> None:
     with pytest.raises(InputError, match="expected on_progress to be a function, 'bar', 'none'"):
-        em.measure(_plan(), on_progress=wrong)  # type: ignore[arg-type]
+        em.measure(small_plan(), on_progress=wrong)  # type: ignore[arg-type]
 
 
 def test_nothing_of_ipython_is_imported() -> None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import struct
-import subprocess
-import sys
-import termios
-from fcntl import ioctl
+import io
 from pathlib import Path
 
 import pytest
 
-from epsilometer._text import table_lines
+from epsilometer._text import message_lines, table_lines
 from epsilometer.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -61,41 +55,22 @@ def test_a_table_that_is_too_wide_keeps_every_number(monkeypatch: pytest.MonkeyP
     assert len(table_lines([row[:5] for row in rows])) == 4
 
 
-def on_terminal(arguments: list[str], columns: int) -> str:
-    """What the real program writes to a terminal of that width."""
-    master, slave = pty.openpty()
-    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    program = subprocess.Popen(
-        [sys.executable, "-m", "epsilometer", *arguments], stdout=slave, stderr=slave, stdin=slave
-    )
-    os.close(slave)
-    written = b""
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        written += part
-    os.close(master)
-    program.wait(timeout=60)
-    return written.decode().replace("\r\n", "\n")
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
-def test_errors_are_wrapped_on_a_terminal() -> None:
-    text = on_terminal(["estimate", COUNTS], 60)
-    assert text.startswith("epsilometer: expected --delta")
-    assert max(map(len, text.splitlines())) <= 60
-    assert len(text.splitlines()) == 2
-
-
-def test_errors_stay_on_one_line_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A log or a program reads them line by line."""
+def test_errors_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And stay on one line elsewhere: a log or a program reads them line by line."""
     monkeypatch.setenv("COLUMNS", "60")
+    lines = message_lines("word " * 30, Terminal())
+    assert len(lines) == 3
+    assert max(map(len, lines)) < 60
+    assert message_lines("word " * 30, io.StringIO()) == ["word " * 30]
+
+
+def test_errors_are_one_line_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", COUNTS]) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
-    assert len(error) > 60
+    assert error.startswith("epsilometer: expected --delta")

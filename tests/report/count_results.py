@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -59,17 +60,22 @@ def sampled(
     )
 
 
+def small_plan(population: em.Population | None = None, **changed: Any) -> em.Plan:
+    """Models of an algorithm that ships, trained in no time."""
+    small: dict[str, Any] = {"challenge_bases": 2, "dataset_size": 19, "seed": 1}
+    records = changed.get("dataset_size", 19) + 1
+    return em.Plan(
+        population=population or em.datasets.load_population("directions"),
+        algorithm=em.training.ClippedMean(noise=changed.pop("noise", 0.05), records=records),
+        design=em.CrossFed(replicates=changed.pop("replicates", 8)),
+        **small | changed,
+    )
+
+
 @cache
 def attack() -> em.attacks.AttackResult:
-    """A real attack on real models of an algorithm that ships."""
-    plan = em.Plan(
-        population=em.datasets.load_population("directions"),
-        algorithm=em.training.ClippedMean(noise=0.02, records=50),
-        design=em.CrossFed(replicates=20),
-        challenge_bases=4,
-        dataset_size=49,
-        seed=1,
-    )
+    """A real attack on real models."""
+    plan = small_plan(noise=0.02, replicates=20, challenge_bases=4, dataset_size=49)
     losses = em.measure(plan).only
     return plan.design.attack(losses, em.attacks.LikelihoodRatio(), statistic=em.attacks.Loss())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -143,7 +144,7 @@ def test_junit_is_valid_whatever_the_names_are() -> None:
 
 
 OPEN = claim("INCONCLUSIVE")
-DOUBT: dict[str, object] = {"proven": 0.0, "estimate": None, "doubt": "The scores are reversed."}
+DOUBT: dict[str, Any] = {"proven": 0.0, "estimate": None, "doubt": "The scores are reversed."}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.attacks.losses import Losses
 from epsilometer.baselines import thresholds
@@ -39,7 +39,7 @@ POSITIVE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SelfTest(Plotted, view="verdicts.SELF_TEST"):
+class SelfTest(Displayed, view="verdicts.SELF_TEST"):
     """The result of a pipeline on null data."""
 
     label: str

@@ -18,9 +18,6 @@ from epsilometer.errors import InputError
 if TYPE_CHECKING:
     from epsilometer.judgement.question import Question
 
-DEFAULT_ERROR = 0.05
-"""Default error probability of proofs."""
-
 REFUSED = 3
 NOT_CONVERGED = 4
 

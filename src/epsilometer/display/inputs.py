@@ -1,4 +1,4 @@
-"""Views of the input of an audit: populations, canaries, plans, configurations.  They have no figure."""
+"""Views of the input of an audit: populations, canaries, plans, configurations; and of its size."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from epsilometer.display.view import View
 from epsilometer.measurement.canaries import Canaries
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Population
+from epsilometer.planning import wording
+from epsilometer.planning.plan import AuditPlan
+from epsilometer.report.figures.plan import plan_sheet
 
 Facts = list[tuple[str, Cell]]
 
@@ -74,3 +77,37 @@ POPULATION = View(table=_population_table)
 CANARIES = View(table=_canaries_table)
 PLAN = View(table=lambda found: facts(_plan(found)))
 AUDIT = View(table=_audit_table)
+
+
+# --- how large it should be, by simulation ----------------------------------------------------------
+
+
+def _planned_line(plan: AuditPlan) -> str:
+    best = plan.recommended
+    if best is not None:
+        least = "" if plan.complete else "at most "
+        return f"{least}{best.words}; reach the goals in {wording.reached_words(best)} simulations"
+    if plan.nothing_needed:
+        return "nothing needed"
+    return (
+        plan.impossible or f"no size {'within the limits' if plan.complete else 'found'} is enough"
+    )
+
+
+def _planned_table(plan: AuditPlan) -> Table:
+    names = ("probability", "standard_error", "width", "proven", "models", "hours")
+    sizes = list(plan.designs[0].sizes) if plan.designs else []
+    rows = [
+        (
+            "*" if design is plan.recommended else "",
+            *design.sizes.values(),
+            *(getattr(design, name) for name in names if name not in sizes),
+        )
+        for design in plan.designs
+    ]
+    columns = ["", *sizes, *(name.replace("_", " ") for name in names if name not in sizes)]
+    notes = [wording.recommendation(plan), *wording.help_sentences(plan)]
+    return Table(columns=columns, rows=rows, notes=notes)
+
+
+PLANNED = View(line=_planned_line, table=_planned_table, figures={"plan": plan_sheet})

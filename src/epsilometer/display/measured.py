@@ -17,7 +17,7 @@ from epsilometer.measurement.first_models import duration
 from epsilometer.measurement.training_claims import LargestClaim
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
-from epsilometer.report.figures.marks import Axis, Mark, Plot, Points, Sheet
+from epsilometer.report.figures.marks import Sheet
 
 SHOWN_RATE = 0.1
 """Target false-positive rate of the counts in a table of an attack."""
@@ -97,24 +97,7 @@ def _check_table(found: TrainingCheck) -> Table:
     return facts(rows, found.warnings)
 
 
-def _check_sheet(found: TrainingCheck) -> Sheet:
-    names = list(found.losses)[:MOST_VARIANTS]
-    marks: list[Mark] = []
-    for place, name in enumerate(names):
-        without, with_point = found.losses[name]
-        first = place == 0  # which names the colours of all
-        for side, shift, colour, label in (
-            (without, -0.12, "grey", data.WITHOUT),
-            (with_point, 0.12, "orange", data.WITH),
-        ):
-            rows = np.full(len(side), place + shift)
-            marks.append(Points(side, rows, colour, label if first else None, size=7))
-    up = Axis("", (len(names) - 0.4, -0.6), names=[name or "losses" for name in names])
-    plot = Plot(Axis("loss of the challenge point"), up, marks)
-    return Sheet("The first models", [plot], (5.6, 1.4 + 0.4 * len(names)), legend="below")
-
-
-TRAINING_CHECK = View(line=_check_line, table=_check_table, figures={"losses": _check_sheet})
+TRAINING_CHECK = View(line=_check_line, table=_check_table)
 
 
 def _claim_table(found: LargestClaim) -> Table:

@@ -145,18 +145,4 @@ def _selftest_table(found: SelfTest) -> Table:
     )
 
 
-def _selftest_sheet(found: SelfTest) -> Sheet:
-    share = found.alarms / found.runs
-    spread = 1.645 * math.sqrt(max(share * (1 - share), 1 / found.runs) / found.runs)
-    low, high = max(share - spread, 0.0), min(share + spread, 1.0)
-    colour = "orange" if found.broken else "blue"
-    marks: list[Mark] = [
-        ReferenceLine(x=found.significance, dash="dash"),
-        Points([share], [0], colour, x_ends=([low], [high]), bar=2.5, size=7),
-    ]
-    across = Axis("share of runs with a false alarm", (0, min(1.0, max(0.2, 1.3 * high))))
-    title = "False alarms on null data (dashed: allowed)"
-    return rows_sheet(title, across, [found.label], marks)
-
-
-SELF_TEST = View(table=_selftest_table, figures={"alarms": _selftest_sheet})
+SELF_TEST = View(table=_selftest_table)

@@ -11,7 +11,7 @@ from typing import Any
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed, Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import tell
 from epsilometer.attacks.repeats import repeats
@@ -149,7 +149,7 @@ def opened_store(store: SqliteStore | str | PathLike[str] | None) -> Iterator[Sq
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TrainingCheck(Plotted, view="measured.TRAINING_CHECK"):
+class TrainingCheck(Displayed, view="measured.TRAINING_CHECK"):
     """Result of training the first models of a plan.
 
     Attributes

@@ -82,7 +82,7 @@ class PlannedDesign:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AuditPlan(Plotted, view="plans.PLAN"):
+class AuditPlan(Plotted, view="inputs.PLANNED"):
     """A recommendation, and what audits of other sizes would report.
 
     Attributes
