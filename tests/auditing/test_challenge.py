@@ -137,7 +137,9 @@ def test_copies_of_challenge_points_are_named(folder: Path) -> None:
     found = origin(written(folder, "[17, 3, 5]", "replicates = 3"))
     *_, first, second = found.warnings  # a delta this large is warned of, too
     assert first.startswith("base 0: its challenge point (record 17) is also in D as record 29:")
-    assert second.startswith("base 2: its challenge point (record 5) is also in D as record 6 (with")
+    assert second.startswith(
+        "base 2: its challenge point (record 5) is also in D as record 6 (with"
+    )
     assert found.plan["challenge"] == "given"
 
 

@@ -63,28 +63,11 @@ def new_process_pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
 
 
-class Shared:
-    """One pool for all tests that do not break it, since starting one takes a second."""
-
-    def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
-
-    def pool(self) -> ProcessPoolExecutor:
-        if self._pool is None or getattr(self._pool, "_broken", False):
-            self.close()
-            self._pool = new_process_pool()
-        return self._pool
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Shared]:
-    made = Shared()
-    yield made
-    made.close()
+def process_pool() -> Iterator[ProcessPoolExecutor]:
+    """One for all tests that do not break it, since starting one takes a second."""
+    with new_process_pool() as pool:
+        yield pool
 
 
 @pytest.fixture
@@ -94,7 +77,7 @@ def choice(request: pytest.FixtureRequest) -> Iterator[Choice]:
         with ThreadPoolExecutor(2) as threads:
             yield Choice(name=name, executor=threads)
     elif name == "process pool":
-        yield Choice(name=name, executor=request.getfixturevalue("shared").pool())
+        yield Choice(name=name, executor=request.getfixturevalue("process_pool"))
     elif name == "dask cluster":
         yield Choice(name=name, executor=request.getfixturevalue("dask_executor"))
     else:
@@ -262,7 +245,7 @@ def test_exceptions_of_every_kind(choice: Choice, many: bool, tmp_path: Path) ->
     check_failures(measured, faults, log, retries=0)
 
 
-@slow_unless(QUICK, ("threads", "processes", "thread pool", "process pool"))
+@slow_unless(QUICK, ("serial", "threads", "processes", "thread pool", "process pool"))
 def test_user_code_that_exits_is_a_failure(choice: Choice, tmp_path: Path) -> None:
     log = tmp_path / "log"
     algorithm = Faulty(faults=((1, 0, 4, "exit"),), log=str(log))
@@ -323,16 +306,6 @@ def test_a_model_that_kills_its_worker(tmp_path: Path) -> None:
     whole = measure(plan(replicates=20)).only.loss.tolist()
     place = list(plan(replicates=20).tasks()).index(Task(0, 1, 7))
     assert measured.only.loss.tolist() == whole[:place] + whole[place + 1 :]
-
-
-@pytest.mark.slow
-def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
-    # Workers die while chunks are being handed out to others.
-    faults = tuple((0, 1, replicate, "kill") for replicate in (0, 1, 2))
-    algorithm = Faulty(faults=faults, log=str(tmp_path / "log"))
-    measured = measure(plan(algorithm, replicates=20), executor="processes", workers=2, retries=0)
-    assert [(*failure.task, "kill") for failure in measured.failures] == list(faults)
-    assert len(measured.only) == 77
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from epsilometer.errors import EpsilometerError
 from epsilometer.measurement.engine import measure
-from tests.measurement.algorithms import Logistic, NoisyMean, one_run_plan, plan, pool_plan
+from tests.measurement.algorithms import NoisyMean, one_run_plan, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,9 +52,6 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--one-run", type=int, help="canaries; bases are then training runs")
-    parser.add_argument(
-        "--pool", type=int, help="models of a pool; bases and replicates are ignored"
-    )
     parser.add_argument("--log")
     parser.add_argument("--largest-file", type=int)
     parser.add_argument("--wait", action="store_true")
@@ -69,8 +66,6 @@ def main() -> None:
     wanted = plan(algorithm, bases=arguments.bases, replicates=arguments.replicates)
     if arguments.one_run is not None:
         wanted = one_run_plan(algorithm, runs=arguments.bases, canaries=arguments.one_run)
-    if arguments.pool is not None:
-        wanted = pool_plan(Logistic(seconds=arguments.seconds), models=arguments.pool)
     try:
         measured = measure(wanted, arguments.store, executor=arguments.executor, workers=2)
     except EpsilometerError as error:

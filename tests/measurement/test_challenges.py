@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,14 @@ from epsilometer.measurement.bases import (
 )
 from epsilometer.measurement.challenges import (
     CHALLENGE_KINDS,
-    ChallengeKind,
-    Chosen,
     CustomPoints,
-    GivenPoints,
     Mislabelled,
     Outliers,
     RandomPoints,
     challenge_kind_of,
     choose,
 )
-from epsilometer.measurement.designs import CrossFed, ShadowModels
+from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.one_run import OneRun
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Population
@@ -290,12 +286,6 @@ def test_a_store_refuses_another_kind_and_takes_more_bases(tmp_path: Path) -> No
     assert (grown.trained, grown.reused) == (6, 12)
 
 
-def test_a_store_of_random_points_refuses_chosen_ones(tmp_path: Path) -> None:
-    em.measure(make(bases=2), tmp_path / "s.db")
-    with pytest.raises(StoreError, match=r"bases\.challenge is absent there"):
-        em.measure(make("outliers", 2), tmp_path / "s.db")
-
-
 def test_a_list_may_grow_but_not_change(tmp_path: Path) -> None:
     em.measure(make([5, 9], None), tmp_path / "s.db")
     assert em.measure(make([5, 9, 7], None), tmp_path / "s.db").trained == 6
@@ -321,15 +311,12 @@ def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
         em.measure(make(Points(), 2), tmp_path / "s.db")
 
 
-@pytest.mark.parametrize("kind", ["mislabelled", "outliers"])
-def test_designs_share_the_points(kind: str) -> None:
-    design = ShadowModels(replicates=1, shadows_h0=2, shadows_h1=2)
-    assert make(kind, design=design).bases[0].fingerprint == make(kind).bases[0].fingerprint
-    # And a plan can be made from another.
-    assert replace(make("mislabelled"), challenge=kind).content_hash == make(kind).content_hash
-
-
 # --- what is refused ----------------------------------------------------------------------------
+
+
+def test_outliers_have_neighbours() -> None:
+    with pytest.raises(InputError, match="expected neighbours >= 1"):
+        Outliers(neighbours=0)
 
 
 def answering(value: Any) -> Any:
@@ -387,23 +374,3 @@ def test_what_is_refused(words: str) -> None:
     challenge, changed = WRONG[words]
     with pytest.raises(InputError, match=words):
         make(challenge, **changed)
-
-
-def test_every_kind_is_one() -> None:
-    for kind in (
-        RandomPoints(),
-        Mislabelled(),
-        Outliers(),
-        GivenPoints(indices=(1,)),
-        answering(1),
-    ):
-        assert isinstance(kind, ChallengeKind)
-        assert challenge_kind_of(kind) is kind
-    with pytest.raises(InputError, match="expected neighbours >= 1"):
-        Outliers(neighbours=0)
-
-
-def test_chosen_points_of_a_pool_and_its_other_records() -> None:
-    found = Mislabelled().choose(PEOPLE, 5, np.random.default_rng(1))
-    assert isinstance(found, Chosen)
-    assert found.excluded().tolist() == sorted([*found.origins.tolist(), *range(60, 65)])

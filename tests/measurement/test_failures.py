@@ -186,13 +186,6 @@ def test_first_models_that_fail_alone_do_not_end_it(tmp_path: Path) -> None:
     assert measured.trained == 238
 
 
-def test_a_single_run_that_fails_is_not_tried_again(tmp_path: Path) -> None:
-    wanted = one_run_plan(faulty(tmp_path, Task(0, 0, 0), Task(0, 1, 0)))
-    with pytest.raises(TrainingError, match=r"no model could be trained \(run 0: ValueError"):
-        measure(wanted)
-    assert len(noted(tmp_path / "log")) == 1
-
-
 class Breaks(NoisyMean):
     """Works this many times, then fails."""
 

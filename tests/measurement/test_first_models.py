@@ -10,7 +10,7 @@ import pytest
 
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.engine import check_training, measure
-from epsilometer.measurement.first_models import Pace, duration, time_sentence
+from epsilometer.measurement.first_models import Pace, time_sentence
 from epsilometer.measurement.store import MemoryStore
 from tests.measurement.algorithms import (
     ManyAtOnce,
@@ -33,10 +33,6 @@ from tests.measurement.test_engine import Recorder
 )
 def test_time_in_words(models: int, seconds: float, workers: int, expected: str) -> None:
     assert time_sentence(models, seconds, workers) == expected
-
-
-def test_no_time_is_no_second() -> None:
-    assert duration(0.001) == "1 s"
 
 
 def test_the_first_model_of_a_worker_does_not_count() -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -173,38 +171,6 @@ def test_a_full_disk_from_the_start(size: int, tmp_path: Path, uninterrupted: st
     assert error.count("\n") == 1
     measure(whole(), path)
     assert exported(path) == uninterrupted
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode != 0:
-        pytest.skip(f"mounting is not permitted ({done.stderr.strip()})")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk(small_disk: Path, uninterrupted: str) -> None:
-    path = small_disk / "store.db"
-    run = runner.start(path, "serial", *OPTIONS[:4])
-    out, error = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 1, out
-    assert error.startswith("StoreError: "), error
-    assert "is the disk full?" in error
-    assert error.count("\n") == 1
-    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
-    measure(whole(), path)
-    assert exported(path) == uninterrupted
-
-
-def test_the_limit_is_the_childs_alone() -> None:
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from epsilometer.measurement.store import SqliteStore
 from epsilometer.proofs.proof import prove
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner
-from tests.measurement.algorithms import NoisyMean, noted, one_run_plan, population
+from tests.measurement.algorithms import NoisyMean, noted, one_run_plan
 
 
 class Batched(NoisyMean):
@@ -113,14 +113,6 @@ def test_runs_differ_and_do_not_depend_on_how_many_there_are() -> None:
         assert not set(base.dataset.tolist()) & set(base.canaries.records.tolist())
 
 
-def test_more_runs_are_added(tmp_path: Path) -> None:
-    store = tmp_path / "s.db"
-    first = em.measure(one_run_plan(runs=1), store).only
-    more = em.measure(one_run_plan(runs=3), store)
-    assert (more.trained, more.reused) == (2, 1)
-    assert stored(more.only, 0)[0].tolist() == stored(first, 0)[0].tolist()
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -129,12 +121,9 @@ def test_more_runs_are_added(tmp_path: Path) -> None:
         ({"compare_with": "reference"}, "design.compare_with"),
     ],
 )
-def test_a_changed_plan_is_refused(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
-    store = tmp_path / "s.db"
-    em.measure(one_run_plan(), store)
+def test_a_changed_plan_is_refused(changed: dict[str, Any], words: str) -> None:
     other = replace(one_run_plan(), design=OneRun(**({"canaries": 20} | changed)))
-    with pytest.raises(StoreError, match=words):
-        em.measure(other, store)
+    assert words in other.refused(one_run_plan().identity, accept_changed_code=True)
 
 
 def test_other_coins_are_refused(tmp_path: Path) -> None:
@@ -472,8 +461,3 @@ def test_killed_in_a_run_and_between_runs(executor: str, tmp_path: Path) -> None
     assert kept_after[0] == 0 < kept_after[1] < 4
     assert len(noted(log)) > kept_after[-1]  # some were trained in vain
     assert exported(store) == expected
-
-
-def test_populations_without_labels_have_canaries_too() -> None:
-    assert population().labels is None
-    assert em.measure(one_run_plan(kind="noise")).trained == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from epsilometer.measurement.plan import (
 from epsilometer.measurement.population import Population
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
-from tests.measurement.algorithms import population
 
 FEATURES = np.random.default_rng(1).standard_normal((30, 3))
 LABELS = np.arange(30) % 2
@@ -189,14 +187,6 @@ def test_out_of_range(changed: dict[str, Any], words: str) -> None:
         make(**changed)
 
 
-def test_largest_data_sets() -> None:
-    for hypothesis, plan in (
-        (1, make(dataset_size=29)),
-        (0, make(dataset_size=28, adjacency=Replace())),
-    ):
-        assert len(plan.bases[0].train_on(plan.population, hypothesis)) == 30 - (1 - hypothesis)
-
-
 def test_names_must_differ() -> None:
     bases = [ChallengeBase(dataset=[n], challenge=9, name="same") for n in (1, 2)]
     with pytest.raises(InputError, match="distinct names"):
@@ -251,9 +241,3 @@ def test_long_values_are_shortened_but_tell_the_difference() -> None:
 
 def test_canonical_text_does_not_depend_on_order() -> None:
     assert canonical({"b": 1, "a": [2, "é"]}) == '{"a":[2,"\\u00e9"],"b":1}'
-
-
-def test_replace_keeps_the_other_fields() -> None:
-    plan = make()
-    assert replace(plan, seed=1).content_hash == plan.content_hash
-    assert replace(plan, population=population()).content_hash != plan.content_hash

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from epsilometer._arrays import BoolArray
-from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError, TrainingError
 from epsilometer.measurement import pool as pool_module
 from epsilometer.measurement.bases import Replace
@@ -21,7 +20,7 @@ from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.pool import Pool, PoolBase, pool_design
 from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import with_queries
-from tests.measurement.algorithms import Asked, Logistic, Remembers, labelled, pool_plan
+from tests.measurement.algorithms import Asked, Logistic, Remembers, labelled, plan, pool_plan
 
 FALSE_ALARM = 1e-5
 """False-alarm rate of random checks; seeds are fixed, so a passing test keeps passing."""
@@ -194,12 +193,6 @@ def test_more_models_do_not_change_the_first(tmp_path: Path) -> None:
     assert (fewer.trained, fewer.only) == (0, first)
 
 
-@pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
-def test_executors_agree(executor: str) -> None:
-    plan = pool_plan(models=10, references=4)
-    assert measure(plan, executor=executor, workers=2).only == measure(plan).only
-
-
 CHANGED: dict[str, Callable[[], Plan]] = {
     r"bases\.dataset_size is 20 there and 21 here": lambda: pool_plan(records=21),
     r"design\.share is 0\.5 there and 0\.4 here": lambda: pool_plan(share=0.4),
@@ -211,14 +204,13 @@ CHANGED: dict[str, Callable[[], Plan]] = {
 
 
 @pytest.mark.parametrize("words", CHANGED)
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_store_refuses_another_pool_in_one_line(kind: str, words: str, tmp_path: Path) -> None:
-    with MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "pool.db") as store:
-        before = measure(pool_plan(models=4), store).only
-        with pytest.raises(StoreError, match=f"holds another plan: .*{words}") as caught:
-            measure(CHANGED[words](), store)
-        assert "\n" not in str(caught.value)
-        assert measure(pool_plan(models=4), store).only == before
+def test_a_store_refuses_another_pool_in_one_line(words: str) -> None:
+    store = MemoryStore()
+    before = measure(pool_plan(models=4), store).only
+    with pytest.raises(StoreError, match=f"holds another plan: .*{words}") as caught:
+        measure(CHANGED[words](), store)
+    assert "\n" not in str(caught.value)
+    assert measure(pool_plan(models=4), store).only == before
 
 
 def test_other_chosen_points_are_another_pool(tmp_path: Path) -> None:
@@ -316,13 +308,6 @@ def test_the_point_is_query_0_and_the_others_follow(answers: str) -> None:
     np.testing.assert_allclose(losses.loss[:, :, 1:], np.logaddexp(0.0, -odds), rtol=1e-6)
 
 
-def test_queries_keep_their_order(tmp_path: Path) -> None:
-    path = tmp_path / "pool.db"
-    measured = measure(pool_plan(Asked()), path).only
-    with SqliteStore(path, read_only=True) as store:
-        assert store.pool_losses(store.sizes(), "") == measured
-
-
 WRONG_QUERIES = {
     "flat": r"one or more arrays of shape \(4,\), got \(4,\)",
     "none": r"one or more arrays of shape \(4,\), got \(0, 4\)",
@@ -344,16 +329,6 @@ def test_wrong_queries_are_refused_in_one_line(answers: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_models_with_different_queries_are_not_mixed() -> None:
-    store = MemoryStore()
-    plan = pool_plan(models=4)
-    measure(plan, store)
-    (first, *_) = list(store.pool_rows(plan.sizes))
-    store.add([first._replace(replicate=4, losses=np.zeros((20, 2)))])
-    with pytest.raises(InputError, match=r"was queries\(point\) changed\?"):
-        store.pool_losses(pool_plan(models=5).sizes, "")
-
-
 def test_a_loss_that_is_no_number_fails_its_model_alone() -> None:
     plan = pool_plan(SomeNan(), models=6)
     with pytest.raises(TrainingError, match="expected finite losses, got loss=nan"):
@@ -367,9 +342,13 @@ class SomeNan(Logistic):
         return float("nan") if point.features[0] > 1 else super().loss(model, point)
 
 
-def test_losses_equal_by_value() -> None:
-    losses = measure(pool_plan()).only
-    assert losses == measure(pool_plan()).only
-    other = losses.loss.copy()
-    other[3, 4] += 1e-15
-    assert losses != PoolLosses(loss=other, member=losses.member, names=losses.names)
+def test_every_point_gets_its_own_record() -> None:
+    """For attacks that use records; losses of other designs are unchanged."""
+    pool = pool_plan(models=4)
+    losses = pool.with_records(measure(pool).only)
+    assert len(losses.features) == losses.points
+    for number, name in enumerate(losses.names):
+        record = pool.all_records.point(int(name))
+        np.testing.assert_array_equal(losses.features[number], record.features)
+    other = measure(plan(bases=1, replicates=3)).only
+    assert plan(bases=1, replicates=3).with_records(other) is other

@@ -16,12 +16,9 @@ import pytest
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import InputError, StoreError
-from epsilometer.measurement.bases import ChallengeBase
-from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Task
-from epsilometer.measurement.population import Population
 from epsilometer.measurement.rows import LossRow
 from epsilometer.measurement.store import SqliteStore
 from epsilometer.measurement.store_file import checksum, is_store
@@ -58,21 +55,6 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 # --- opened again ---------------------------------------------------------------------------------
 
 
-def test_opened_again_it_is_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    measured = measure(two_levels(), path)
-    failure = Failure(Task(2, 1, 7), 3, "kept")
-    with SqliteStore(path) as store:
-        store.add_failure(failure)
-    for read_only in (False, True):
-        with SqliteStore(path, read_only=read_only) as store:
-            sizes = store.sizes()
-            assert sizes == two_levels().sizes
-            assert {name: store.losses(sizes, name) for name in sizes.variants} == measured.losses
-            assert store.failures() == [failure]
-            assert store.names() == ["0", "1", "2"]
-
-
 def test_status(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     measure(plan(bases=3, replicates=4), path)
@@ -101,18 +83,6 @@ def test_read_only_refuses_to_write(intact: bytes, tmp_path: Path) -> None:
     with SqliteStore(path, read_only=True) as store, pytest.raises(StoreError, match="readonly"):
         store.prepare(two_levels())
     assert path.read_bytes() == intact
-
-
-def test_a_loss_of_negative_zero(tmp_path: Path) -> None:
-    # The output of a model whose parameters are all 0.
-    still = Plan(
-        population=Population(features=[[0.0], [0.0], [1.0]]),
-        algorithm=ClippedMean(noise=0.0, records=10),
-        design=CrossFed(replicates=3),
-        challenge_bases=[ChallengeBase(dataset=[0, 1], challenge=2)],
-        seed=1,
-    )
-    assert measure(still, tmp_path / "store.db").only == measure(still).only
 
 
 # --- what is not a store --------------------------------------------------------------------------
@@ -355,26 +325,6 @@ def test_a_lost_log_loses_losses_but_makes_none_up(tmp_path: Path) -> None:
         assert measure(plan(), copy).only == reference, place
 
 
-def test_types_are_strict(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    measure(plan(), path)
-    bad = [
-        "INSERT INTO losses VALUES ('x', 0, 0, '', 1.0, 1)",
-        "INSERT INTO losses VALUES (0, 2, 0, '', 1.0, 1)",
-        "INSERT INTO losses VALUES (9, 0, 0, '', 'high', 1)",
-        "INSERT INTO losses VALUES (9, 0, 0, '', NULL, 1)",
-        "INSERT INTO losses VALUES (9, 0, 0, x'00', 1.0, 1)",
-        "INSERT INTO plan VALUES ('k', x'00', 1)",
-        "INSERT INTO bases VALUES ('one', 'name', 'print', 1)",
-        "INSERT INTO failures VALUES (0, 0, 0, 'often', 'no', 1)",
-        "INSERT INTO runs (started, executor, versions, trained) VALUES ('', '', '', 'x')",
-    ]
-    with closing(sqlite3.connect(path)) as db:
-        for statement in bad:
-            with pytest.raises(sqlite3.IntegrityError):
-                db.execute(statement)
-
-
 def test_a_loss_changed_by_hand_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     measure(plan(), path)
@@ -477,10 +427,10 @@ def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
 # --- several processes ----------------------------------------------------------------------------
 
 
-def test_two_processes_create_and_fill_one_store(tmp_path: Path) -> None:
+def test_three_processes_create_and_fill_one_store(tmp_path: Path) -> None:
     path, log = tmp_path / "store.db", tmp_path / "log"
     options = ["--bases", "4", "--replicates", "40", "--seconds", "0.002", "--log", str(log)]
-    runs = [runner.start(path, "serial", "--wait", *options) for _ in range(2)]
+    runs = [runner.start(path, "serial", "--wait", *options) for _ in range(3)]
     for run in runs:
         runner.wait_until_ready(run)
     answers = []
@@ -494,26 +444,10 @@ def test_two_processes_create_and_fill_one_store(tmp_path: Path) -> None:
         answers.append([int(number) for number in out.split()])
     wanted = plan(NoisyMean(), bases=4, replicates=40)
     assert read(path)[""] == measure(wanted).only
-    assert [sum(answer) for answer in answers] == [320, 320]
+    assert [sum(answer) for answer in answers] == [320] * 3
     # Every model is credited to the process whose loss was stored.
     assert sum(trained for trained, _ in answers) == 320
     assert set(noted(log)) == set(wanted.tasks())
-
-
-@pytest.mark.slow
-def test_many_processes_open_a_store_that_is_not_there(tmp_path: Path) -> None:
-    for attempt in range(3):
-        path = tmp_path / f"store-{attempt}.db"
-        runs = [runner.start(path, "serial", "--wait") for _ in range(5)]
-        for run in runs:
-            runner.wait_until_ready(run)
-        for run in runs:
-            assert run.stdin is not None
-            run.stdin.write("go\n")
-            run.stdin.flush()
-        ends = [(run.communicate(timeout=60)[1], run.returncode) for run in runs]
-        assert [code for _, code in ends] == [0] * 5, ends
-        assert read(path)[""] == measure(plan()).only
 
 
 def test_losses_for_the_previous_plan_are_refused(tmp_path: Path) -> None:

@@ -22,13 +22,7 @@ from epsilometer import _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer._display import Displayed
 from epsilometer.errors import InputError
-from epsilometer.measurement.canary_kinds import (
-    CanaryKind,
-    RandomRecords,
-    Wanted,
-    as_points,
-    kind_of,
-)
+from epsilometer.measurement import canary_kinds
 from epsilometer.measurement.coins import check_coins, check_stream, flip
 from epsilometer.measurement.population import (
     Array,
@@ -87,7 +81,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         *,
         count: int,
         rng: np.random.Generator,
-        kind: str | CanaryKind | Callable[..., Any] = "population",
+        kind: str | canary_kinds.CanaryKind | Callable[..., Any] = "population",
         outside: ArrayLike = (),
     ) -> Canaries:
         """Draw or craft canaries, and flip their coins.
@@ -106,7 +100,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         """
         count = _validate.whole_number("count", count, least=2)
         check_stream(rng)
-        chosen = kind_of(kind)
+        chosen = canary_kinds.kind_of(kind)
         records = np.empty(0, dtype=np.int64)
         if chosen.uses_records:
             free = np.setdiff1d(np.arange(len(population)), _indices(outside, len(population)))
@@ -117,7 +111,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
                     "use kind='noise'."
                 )
             records = rng.choice(free, size=count, replace=False)
-        features, labels = chosen.craft(Wanted(population, records, count, rng))
+        features, labels = chosen.craft(canary_kinds.Wanted(population, records, count, rng))
         return cls(
             kind=chosen.name,
             coins=flip(count, rng),
@@ -132,7 +126,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         cls, *, features: ArrayLike, labels: ArrayLike | None = None, rng: np.random.Generator
     ) -> Canaries:
         """Your own points, one per entry of the first axis, with coins flipped by ``rng``."""
-        points = as_points(features)
+        points = canary_kinds.as_points(features)
         return cls(
             kind="custom",
             coins=flip(len(points), rng),
@@ -162,9 +156,8 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             assert self._population is not None
             assert self.records is not None
             features = self._population.features[self.records]
-        return Dataset(
-            features=features, labels=None if self._labels is None else self._labels.copy()
-        )
+        labels = None if self._labels is None else self._labels.copy()
+        return Dataset(features=features, labels=labels)
 
     @property
     def included(self) -> Dataset:
@@ -195,7 +188,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
 
     def _check_disjoint(self, dataset: Dataset) -> None:
         """Refuse a dataset that already has the canaries: the excluded ones would be trained on."""
-        if self.kind != RandomRecords.name:
+        if self.kind != canary_kinds.RandomRecords.name:
             return
         points = self.points
         there = {row.tobytes() for row in np.asarray(dataset.features, points.features.dtype)}
@@ -238,8 +231,7 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         losses = self.losses(loss_of)
         if compared_with is not None:
             with np.errstate(invalid="ignore"):
-                losses = losses - self.losses(compared_with)
-            check_losses(losses)
+                losses = self.losses(losses - self.losses(compared_with))
         return Scores(
             without=[-losses[~self.coins]],
             with_point=[-losses[self.coins]],
@@ -261,7 +253,12 @@ class Canaries(Displayed, view="inputs.CANARIES"):
                 f"expected {len(self)} losses, one per canary in their order, got shape "
                 f"{losses.shape}; not their mean, not one per class, and of the same canaries."
             )
-        check_losses(losses)
+        missing = np.flatnonzero(np.isnan(losses))
+        if len(missing):
+            raise InputError(
+                f"canary {missing[0]}: expected a number as loss, got nan ({len(missing)} of "
+                f"{len(losses)} canaries); fix the loss, or return an uninformative number."
+            )
         return losses
 
     def write(self, target: str | PathLike[str]) -> None:
@@ -304,27 +301,27 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             optional=("records", "features", "labels"),
             largest=LARGEST_CANARY_FILE,
         )
-        coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
+        records = kept.get("records")
         if not _well_formed(kept):
             raise InputError(f"{path}: expected a file written by `Canaries.write`.")
-        if records is not None:
-            if population is None:
-                raise InputError(
-                    f"{path}: its canaries are records of a population; pass it: read(path, population)."
-                )
-            whole = records.ndim == 1 and records.dtype.kind in "iu" and len(records) == len(coins)
-            if not whole or not ((records >= 0) & (records < len(population))).all():
-                raise InputError(
-                    f"{path}: its records are not in this population; is it the right one?"
-                )
+        if records is None:
+            population = None
+        elif population is None:
+            raise InputError(
+                f"{path}: its canaries are records of a population; pass it: read(path, population)."
+            )
+        elif not ((records >= 0) & (records < len(population))).all():
+            raise InputError(
+                f"{path}: its records are not in this population; is it the right one?"
+            )
         try:
             canaries = cls(
                 kind=str(kept["kind"]),
-                coins=coins.astype(bool),
+                coins=kept["coins"].astype(bool),
                 records=None if records is None else records.astype(np.int64),
-                _features=features,
+                _features=kept.get("features"),
                 _labels=kept.get("labels"),
-                _population=population if records is not None else None,
+                _population=population,
             )
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
@@ -368,16 +365,17 @@ def _indices(given: object, size: int) -> IntArray:
 
 def _well_formed(kept: dict[str, Array]) -> bool:
     """Whether the arrays of a file have the types and shapes written by :meth:`Canaries.write`."""
-    coins = kept["coins"]
-    words = all(
-        kept[name].shape == () and kept[name].dtype.kind == "U" for name in ("kind", "sha256")
-    )
-    form = kept["format"]
-    known = form.shape == () and form.dtype.kind in "iu" and form == FORMAT
-    flips = coins.ndim == 1 and coins.dtype == np.uint8 and len(coins) > 0 and coins.max() <= 1
+    coins, form, records = kept["coins"], kept["format"], kept.get("records")
+    words = [kept[name] for name in ("kind", "sha256")]
     points = [kept[name] for name in ("records", "features", "labels") if name in kept]
-    sized = all(array.ndim > 0 and len(array) == len(coins) for array in points) if flips else False
-    return bool(words and known and sized and ("records" in kept) != ("features" in kept))
+    return bool(
+        all(word.shape == () and word.dtype.kind == "U" for word in words)
+        and (form.shape == () and form.dtype.kind in "iu" and form == FORMAT)
+        and (coins.ndim == 1 and coins.dtype == np.uint8 and len(coins) and coins.max() <= 1)
+        and all(array.ndim > 0 and len(array) == len(coins) for array in points)
+        and (records is None or (records.ndim == 1 and records.dtype.kind in "iu"))
+        and ("records" in kept) != ("features" in kept)
+    )
 
 
 def _loss(loss_of: Callable[[Point], float], point: Point) -> float:
@@ -388,13 +386,3 @@ def _loss(loss_of: Callable[[Point], float], point: Point) -> float:
             "expected loss_of to return a number for one point (which has features and a label), got "
             f"{type(error).__name__}: {error}. To score all canaries at once, pass their losses."
         ) from error
-
-
-def check_losses(losses: FloatArray) -> None:
-    """Raise :class:`InputError` if a loss is NaN, naming the first such canary."""
-    missing = np.flatnonzero(np.isnan(losses))
-    if len(missing):
-        raise InputError(
-            f"canary {missing[0]}: expected a number as loss, got nan ({len(missing)} of "
-            f"{len(losses)} canaries); fix the loss, or return an uninformative number."
-        )

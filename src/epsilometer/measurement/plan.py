@@ -83,20 +83,20 @@ class Sizes(NamedTuple):
         return f"run {task.base}" if self.canaries else str(task)
 
 
-def training_stream(seed: int, task: Task) -> np.random.Generator:
-    """The random stream of one model's training."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(TASKS, *task)))
-
-
-def reference_stream(seed: int, task: Task) -> np.random.Generator:
-    """The random stream of the model that another model's scores are compared with."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(TASKS, *task, 2)))
+def training_stream(seed: int, task: Task, *purpose: int) -> np.random.Generator:
+    """The random stream of one model's training; others of the same model have a ``purpose``."""
+    key = np.random.SeedSequence(seed, spawn_key=(TASKS, *task, *purpose))
+    return np.random.default_rng(key)
 
 
 def release_stream(seed: int, task: Task, variant: str) -> np.random.Generator:
     """The random stream that derives one variant from a trained model."""
-    key = (TASKS, *task, 1, zlib.crc32(variant.encode()))
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    return training_stream(seed, task, 1, zlib.crc32(variant.encode()))
+
+
+def reference_stream(seed: int, task: Task) -> np.random.Generator:
+    """The random stream of the model that another model's scores are compared with."""
+    return training_stream(seed, task, 2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -162,14 +162,14 @@ class Plan(Displayed, view="inputs.PLAN"):
             raise InputError("expected at least one challenge base, got none.")
         if self.design.canaries:
             raise InputError("expected a number of training runs, got challenge bases.")
-        if self.dataset_size is not None:
-            raise InputError(
-                "dataset_size applies to drawn bases only, but challenge_bases lists them; omit it."
-            )
-        if not self.challenge_kind.random:
-            raise InputError(
-                "challenge applies to drawn bases only, but challenge_bases lists them; omit it."
-            )
+        for name, there in (
+            ("dataset_size", self.dataset_size is not None),
+            ("challenge", not self.challenge_kind.random),
+        ):
+            if there:
+                raise InputError(
+                    f"{name} applies to drawn bases only, but challenge_bases lists them; omit it."
+                )
         for number, base in enumerate(given):
             largest = int(max(base.records(0).max(), base.records(1).max()))
             if largest >= len(self.population):
@@ -281,15 +281,11 @@ class Plan(Displayed, view="inputs.PLAN"):
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What must not differ between two runs on one store, as plain values."""
-        how: dict[str, Any] = {"drawn": False}
-        if isinstance(self.challenge_bases, int):
-            how = {
-                "drawn": True,
-                "dataset_size": self.dataset_size,
-                "adjacency": self.adjacency.name,
-            }
-        if not self.challenge_kind.random:
-            kind = self.challenge_kind
+        kind, drawn = self.challenge_kind, isinstance(self.challenge_bases, int)
+        how: dict[str, Any] = {"drawn": drawn}
+        if drawn:
+            how |= {"dataset_size": self.dataset_size, "adjacency": self.adjacency.name}
+        if not kind.random:
             how["challenge"] = {"name": kind.name} | algorithms.identity(kind)
         algorithm = algorithms.identity(self.algorithm)
         if self.design.in_gradients and isinstance(self.algorithm, algorithms.PlantsCanaries):

@@ -184,13 +184,24 @@ class Pool(Design):
         pilot: bool = False,
         judged: int | None = None,
     ) -> None:
-        chosen: PoolAttack = (
-            POOL_ATTACKS[_validate.one_of("attack", attack, POOL_ATTACKS)]
-            if isinstance(attack, str)
-            else attack
-        )
+        chosen = attack
+        if isinstance(chosen, str):
+            chosen = POOL_ATTACKS[_validate.one_of("attack", chosen, POOL_ATTACKS)]
         number = _validate.whole_number("models", models, least=4)
-        values = {
+        if first_stage is not None:
+            _validate.whole_number("first_stage", first_stage, least=0)
+            least = max(chosen.least_teachers, LEAST_PILOT if pilot else 0)
+            if first_stage > number - 2:
+                raise InputError(
+                    f"expected first_stage <= {number - 2}, so that at least two models are left to "
+                    f"evaluate, got first_stage={first_stage}."
+                )
+            if first_stage < least:
+                raise InputError(
+                    f"expected first_stage >= {least} to choose points or to train the attack "
+                    f"{chosen.name}, got first_stage={first_stage}."
+                )
+        for name, value in {
             "models_trained": number,
             "share": _validate.open_unit_interval("share", share),
             "references": _validate.whole_number("references", references, least=0),
@@ -198,21 +209,7 @@ class Pool(Design):
             "first_stage": first_stage,
             "pilot": bool(pilot),
             "judged": None if judged is None else _validate.whole_number("points", judged),
-        }
-        if first_stage is not None:
-            _validate.whole_number("first_stage", first_stage, least=0)
-            if first_stage > number - 2:
-                raise InputError(
-                    f"expected first_stage <= {number - 2}, so that at least two models are left to "
-                    f"evaluate, got first_stage={first_stage}."
-                )
-            least = max(chosen.least_teachers, LEAST_PILOT if pilot else 0)
-            if first_stage < least:
-                raise InputError(
-                    f"expected first_stage >= {least} to choose points or to train the attack "
-                    f"{chosen.name}, got first_stage={first_stage}."
-                )
-        for name, value in values.items():
+        }.items():
             object.__setattr__(self, name, value)
 
     @property

@@ -103,41 +103,32 @@ def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
 def _train(plan: Plan, chunk: Chunk) -> Trained:
     start = time.perf_counter()
     rows: list[Row] = []
-    for task, losses_by_variant in _measured(plan, chunk):
-        for variant, losses in losses_by_variant:
-            rows += plan.bases[chunk.base].rows(task, variant, losses)
+    for task, variant, losses in _measured(plan, chunk):
+        rows += plan.bases[chunk.base].rows(task, variant, losses)
     return Trained(rows, time.perf_counter() - start)
 
 
-def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, list[tuple[str, Any]]]]:
-    """Each model with the losses of its variants."""
-    design, base = plan.design, plan.bases[chunk.base]
+def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, str, FloatArray]]:
+    """The losses of every variant of every model."""
+    design: Any = plan.design
+    base = plan.bases[chunk.base]
     if design.in_gradients:
         assert isinstance(base, CanaryRun)
         for task in chunk.tasks():
-            yield task, [("", -_gradient_scores(plan, base, task))]
+            yield task, "", -_gradient_scores(plan, base, task)
         return
     for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
-        losses_by_variant = [
-            (name, _losses(plan, base, made)) for name, made in _released(plan, task, model)
-        ]
-        if isinstance(design, OneRun) and design.compares:
-            other = _losses(plan, base, _compared(plan, base, task))
-            losses_by_variant = [
-                (name, _difference(design.statistic, losses, other))
-                for name, losses in losses_by_variant
-            ]
-        yield task, losses_by_variant
-
-
-def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
-    """The variants derived from a trained model."""
-    for variant in plan.variants:
-        if isinstance(plan.algorithm, Releases):
-            stream = release_stream(plan.seed, task, variant)
-            yield variant, plan.algorithm.release(model, variant, stream)
-        else:
-            yield variant, model
+        compares = isinstance(design, OneRun) and design.compares
+        other = _losses(plan, base, _compared(plan, base, task)) if compares else None
+        for variant in plan.variants:
+            made = model
+            if isinstance(plan.algorithm, Releases):
+                stream = release_stream(plan.seed, task, variant)
+                made = plan.algorithm.release(model, variant, stream)
+            losses = _losses(plan, base, made)
+            if other is not None:
+                losses = _difference(design.statistic, losses, other)
+            yield task, variant, losses
 
 
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
@@ -161,8 +152,6 @@ def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
     """Losses of points, computed together if the algorithm can."""
     if len(points) > 1 and isinstance(algorithm, ScoresMany):
         answer = algorithm.losses(model, points)
-        if answer is None:
-            raise InputError(f"losses(model, points) returned None; expected {len(points)} numbers")
         losses = np.asarray(answer, dtype=float)
         if losses.shape != (len(points),):
             raise InputError(
