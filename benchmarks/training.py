@@ -1,4 +1,4 @@
-"""Models a second and core: the compiled network, its dense form, PyTorch, and matrix products alone.
+"""Models a second and core: the compiled network, PyTorch, and matrix products alone.
 
     python benchmarks/training.py --json training.json
 
@@ -36,9 +36,8 @@ from epsilometer.training.network import Network, NetworkModel
 RECORDS, SEED = 1000, 5
 EPOCHS, QUICK_EPOCHS, ROUNDS = 200, 20, 5
 
-SPARSE, DENSE, TORCH, FUSED, PRODUCTS = (
+SPARSE, TORCH, FUSED, PRODUCTS = (
     "compiled, non-zero pixels",
-    "dense, NumPy",
     "PyTorch",
     "PyTorch, fused steps",
     "matrix products alone",
@@ -52,7 +51,7 @@ def stream() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-# --- four trainings and a bound -------------------------------------------------------------------
+# --- three trainings and a bound -------------------------------------------------------------------
 
 
 def by_torch(network: Network, dataset: Dataset, *, fused: bool) -> Callable[[], NetworkModel]:
@@ -135,13 +134,12 @@ def mean_loss(network: Network, model: NetworkModel, dataset: Dataset) -> float:
 
 def ways(epochs: int, dataset: Dataset) -> dict[str, Callable[[], NetworkModel | None]]:
     """Every way to train one model."""
-    sparse, dense = Network(epochs=epochs), Network(epochs=epochs, sparse=False)
+    network = Network(epochs=epochs)
     return {
-        SPARSE: lambda: sparse.train(dataset, stream()),
-        DENSE: lambda: dense.train(dataset, stream()),
-        TORCH: by_torch(sparse, dataset, fused=False),
-        FUSED: by_torch(sparse, dataset, fused=True),
-        PRODUCTS: by_products(sparse, dataset),
+        SPARSE: lambda: network.train(dataset, stream()),
+        TORCH: by_torch(network, dataset, fused=False),
+        FUSED: by_torch(network, dataset, fused=True),
+        PRODUCTS: by_products(network, dataset),
     }
 
 

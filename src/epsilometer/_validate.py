@@ -36,12 +36,17 @@ def non_negative(name: str, value: object) -> float:
 
 def delta(value: object) -> float:
     """Return ``value`` if it can be the delta of (epsilon, delta)-DP: 0 <= delta < 1."""
-    return _number("delta", value, "0 <= delta < 1", lambda x: 0 <= x < 1)
+    return below_one("delta", value)
 
 
 def level(value: object) -> float:
     """Return ``value`` if it can be the level of an interval: 0 < level < 1."""
     return open_unit_interval("level", value)
+
+
+def below_one(name: str, value: object) -> float:
+    """Return ``value`` if it is in [0, 1), with 0 and without 1."""
+    return _number(name, value, f"0 <= {name} < 1", lambda x: 0 <= x < 1)
 
 
 def open_unit_interval(name: str, value: object) -> float:

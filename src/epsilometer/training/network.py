@@ -1,8 +1,7 @@
 """A network with one hidden layer, trained by gradient descent with momentum: the paper's algorithm.
 
-The hidden layer has rectified linear units, the output a softmax with cross-entropy.  Two
-implementations differ only in rounding: a compiled one over non-zero features (`network_kernels`), and
-plain matrix products for data without zeros.
+The hidden layer has rectified linear units, the output a softmax with cross-entropy.  Training is
+compiled and processes non-zero features only (`network_kernels`).
 """
 
 from __future__ import annotations
@@ -75,9 +74,6 @@ class Network:
         In [0, 1): velocity = momentum * velocity - learning_rate * gradient.
     initialisation
         `RandomInitialisation()` or `FixedInitialisation(seed=...)`.
-    sparse
-        Process non-zero features only (compiled); otherwise use matrix products, which are faster if
-        less than about half of the features are 0.  The two differ in rounding.
 
     Examples
     --------
@@ -96,15 +92,14 @@ class Network:
     learning_rate: float = 0.01
     momentum: float = 0.9
     initialisation: Initialisation = field(default_factory=RandomInitialisation)
-    sparse: bool = True
+    sparse: bool = field(default=True, init=False, repr=False)
+    """Always true; a part of the identity by which stores know their algorithm."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "classes", "epochs", "batch_size"):
             _validate.whole_number(name, getattr(self, name))
         _validate.positive("learning_rate", self.learning_rate)
-        _validate.non_negative("momentum", self.momentum)
-        if self.momentum >= 1:
-            raise InputError(f"expected momentum below 1, got momentum={self.momentum!r}.")
+        _validate.below_one("momentum", self.momentum)
         if not isinstance(self.initialisation, Initialisation):
             raise InputError(
                 "expected RandomInitialisation() or FixedInitialisation(seed=...), "
@@ -118,10 +113,7 @@ class Network:
         orders = np.stack([rng.permutation(len(rows)) for _ in range(self.epochs)])
         # Divergence shows in the loss; no warnings are needed during training.
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.sparse:
-                self._train_sparse(model, rows, labels, orders)
-            else:
-                self._train_dense(model, rows, labels, orders)
+            self._descend(model, rows, labels, orders)
         return model
 
     def initial(self, inputs: int, rng: np.random.Generator) -> NetworkModel:
@@ -144,9 +136,7 @@ class Network:
         NaN or infinite for a model that diverged.
         """
         label = point.label
-        if not isinstance(label, Integral):
-            raise self._no_class(repr(label))
-        if not 0 <= int(label) < self.classes:
+        if not isinstance(label, Integral) or not 0 <= int(label) < self.classes:
             raise self._no_class(label)
         into, into_biases, out, out_biases = (part.astype(np.float64) for part in model)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -179,9 +169,7 @@ class Network:
             *(piece.reshape(part.shape) for piece, part in zip(pieces, model, strict=True))
         )
 
-    def _train_sparse(
-        self, model: NetworkModel, rows: Floats, labels: Array, orders: Array
-    ) -> None:
+    def _descend(self, model: NetworkModel, rows: Floats, labels: Array, orders: Array) -> None:
         from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
 
         inside = NetworkModel(*(aligned_zeros(*part.shape) for part in model))
@@ -203,31 +191,6 @@ class Network:
         )
         for part, end in zip(model, inside, strict=True):
             part[...] = end
-
-    def _train_dense(self, model: NetworkModel, rows: Floats, labels: Array, orders: Array) -> None:
-        velocities = [np.zeros_like(part) for part in model]
-        rate, momentum = np.float32(self.learning_rate), np.float32(self.momentum)
-        for order in orders:
-            for first in range(0, len(order), self.batch_size):
-                batch = order[first : first + self.batch_size]
-                gradients = self.gradients(model, rows[batch], labels[batch])
-                for part, velocity, gradient in zip(model, velocities, gradients, strict=True):
-                    np.multiply(velocity, momentum, out=velocity)
-                    np.subtract(velocity, rate * gradient, out=velocity)
-                    np.add(part, velocity, out=part)
-
-    def gradients(self, model: NetworkModel, rows: Array, labels: Array) -> NetworkModel:
-        """Gradients of the mean loss of (records, features) with respect to all weights."""
-        units = np.maximum(rows @ model.hidden_weights + model.hidden_biases, 0)
-        scores = units @ model.output_weights.T + model.output_biases
-        errors = np.exp(scores - scores.max(axis=1, keepdims=True))
-        errors /= errors.sum(axis=1, keepdims=True)
-        errors[np.arange(len(rows)), labels] -= 1
-        errors /= len(rows)
-        hidden_errors = (errors @ model.output_weights) * (units > 0)
-        return NetworkModel(
-            rows.T @ hidden_errors, hidden_errors.sum(axis=0), errors.T @ units, errors.sum(axis=0)
-        )
 
     def _labels(self, dataset: Dataset) -> IntArray:
         labels = dataset.labels
