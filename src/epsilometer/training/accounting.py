@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq as find_root
@@ -43,23 +45,44 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
     delta = _validate.delta(delta)
     if not done:
         return 0.0
-    if delta == 0 or any(noise == 0 for noise, _, _ in done):
-        return math.inf
     accountants = torch_modules.loaded("opacus.accountants")
-    by_divergences, by_losses = accountants.RDPAccountant(), accountants.PRVAccountant()
-    by_divergences.history, by_losses.history = list(done), list(done)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        # It takes logarithms of 0, discards them, and warns that its orders could be finer.
-        warnings.filterwarnings("ignore", "Optimal order is the", UserWarning)
-        epsilon = by_divergences.get_epsilon(delta)
-        if epsilon <= LARGEST_FINE_EPSILON:
-            try:
-                epsilon = by_losses.get_epsilon(delta, eps_error=EPSILON_ERROR)
-            except (RuntimeError, ValueError) as error:
-                raise InputError(
-                    f"the accountant gives no epsilon at delta={delta}: {error}"
-                ) from None
-    return max(0.0, float(epsilon))  # negative if delta alone covers the mechanism
+    epsilon = epsilon_by(accountants.RDPAccountant, done, delta)
+    if epsilon <= LARGEST_FINE_EPSILON:
+        epsilon = epsilon_by(accountants.PRVAccountant, done, delta, eps_error=EPSILON_ERROR)
+    return epsilon
+
+
+def epsilon_by(kind: Any, done: Sequence[Steps], delta: float, **options: Any) -> float:
+    """Epsilon by a class of accountants; infinite without noise and at delta = 0."""
+    if _validate.delta(delta) == 0 or any(noise == 0 for noise, _, _ in done):
+        return math.inf
+    accountant = kind()
+    accountant.history = list(done)
+    # Logarithms of 0 are taken and discarded.
+    with np.errstate(all="ignore"), quiet():
+        try:
+            epsilon = float(accountant.get_epsilon(delta, **options))
+        except (ArithmeticError, RuntimeError, ValueError) as error:
+            raise InputError(f"the accountant gives no epsilon at delta={delta}: {error}") from None
+    return max(0.0, epsilon)  # negative if delta alone covers the mechanism
+
+
+EXPECTED_WARNINGS = (
+    "Secure RNG turned off",
+    "Full backward hook is firing",
+    "GDP accounting is experimental",
+    "Optimal order is the",
+)
+"""Warnings that Opacus and PyTorch issue in every correct loop; caveats cover what matters."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the expected warnings."""
+    with warnings.catch_warnings():
+        for start in EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", start, UserWarning)
+        yield
 
 
 FEW_PARTICIPATIONS = 6.0

@@ -17,8 +17,11 @@ from epsilometer.training import torch_modules
 TOO_FAR = 6.0
 """Standard errors from which two rates are considered different: one false alarm in 500 million."""
 
-NOT_RANDOM = -20.0
-"""Log probability of equal batches below which they are not considered random."""
+EQUAL_BATCHES = math.log(1e-6)
+"""Batches with a lower log probability under Poisson sampling are considered fixed."""
+
+COMPLETE_BATCHES = 5.0
+"""Largest deviation of the mean batch size, in standard errors, for batches to count as complete."""
 
 
 def check_rates(batches: Sequence[int], records: int, *, taken: int, included: int) -> None:
@@ -50,19 +53,44 @@ def check_rates(batches: Sequence[int], records: int, *, taken: int, included: i
             "attach."
         )
     variance = records * both * (1 - both)
-    # No batch size is more likely than the mean.
-    log_chance = (len(sizes) - 1) * math.log(
-        min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
-    )
-    equal = len(set(sizes.tolist())) == 1 and log_chance < NOT_RANDOM
     # Standard deviation of the variance of binomial counts.
     spread = math.sqrt((2 + 1 / max(variance, 1e-9)) / steps)
-    if equal or (variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread):
+    too_even = variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread
+    if too_even or fixed_batches(batches, records, both):
         raise InputError(
             "expected every record to be sampled independently in every step (Poisson), got "
             f"{len(sizes)} batches of {sizes.min():g} to {sizes.max():g} records; use make_private "
             "with poisson_sampling=True, and do not set a seed inside the loop."
         )
+
+
+def fixed_batches(sizes: Sequence[int], records: int, rate: float) -> bool:
+    """Whether batches are too regular for Poisson sampling: equal sizes, or equal sums per epoch.
+
+    Parameters
+    ----------
+    sizes
+        Number of records in the batch of each step.  Sizes far from the expected one are parts of
+        batches, which are not tested.
+    records
+        Number of records in the dataset.
+    rate
+        Probability that a record takes part in a step; in (0, 1].
+    """
+    variance, steps = records * rate * (1 - rate), len(sizes)
+    if steps < 2 or variance <= 0:
+        return False
+    if abs(np.mean(sizes) - records * rate) > 1 + COMPLETE_BATCHES * math.sqrt(variance / steps):
+        return False
+    length = round(1 / rate)
+    for together in {1, length}:
+        sums = [sum(sizes[at : at + together]) for at in range(0, steps, together)]
+        sums = sums[: steps // together]
+        # No sum is more likely than the mean.
+        likeliest = min(1.0, 1 / math.sqrt(2 * math.pi * variance * together))
+        if len(set(sums)) == 1 and (len(sums) - 1) * math.log(likeliest) < EQUAL_BATCHES:
+            return True
+    return False
 
 
 def rate_of(value: object) -> float:
@@ -97,12 +125,6 @@ def records_of(data_loader: Any, sampler: Any) -> int | None:
         return int(sampler.num_samples)
     dataset: Any = getattr(data_loader, "dataset", None)
     return len(dataset) if hasattr(dataset, "__len__") else None
-
-
-def draws_at(rate: float, count: int, rng: np.random.Generator) -> Iterator[BoolArray]:
-    """Which canaries take part in each step, at a rate."""
-    while True:
-        yield rng.random(count) < rate
 
 
 def draws_of(sampler: Any, count: int, rng: np.random.Generator) -> Iterator[BoolArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -93,9 +93,7 @@ class DpSgd(ModuleAlgorithm):
         _validate.whole_number("batch_size", self.batch_size, most=self.records)
         _validate.whole_number("steps", self.steps)
         _validate.positive("learning_rate", self.learning_rate)
-        _validate.non_negative("momentum", self.momentum)
-        if self.momentum >= 1:
-            raise InputError(f"expected momentum below 1, got momentum={self.momentum!r}.")
+        _validate.below_one("momentum", self.momentum)
         torch_modules.check_factory(self.module)
         self._check_module()
 
@@ -206,18 +204,14 @@ class DpSgd(ModuleAlgorithm):
                 f"{coins.dtype} of shape {coins.shape}, gradient_canaries={count}."
             )
         canary_rng = np.random.default_rng(int(rng.integers(2**63)))
-        attached = []
-
-        def draws() -> Iterator[BoolArray]:
-            while True:
-                yield self.participants(count, canary_rng)
+        attached: list[GradientCanaries] = []
 
         def watch(optimizer: Any) -> None:
             canaries = GradientCanaries(
                 optimizer,
                 included=coins,
                 sampling_rate=self.sampling_rate,
-                draws=draws(),
+                draw=lambda: self.participants(count, canary_rng),
                 rng=canary_rng,
                 known_records=self.known_records,
             )

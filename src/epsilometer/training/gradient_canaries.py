@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from epsilometer.training import torch_modules
 from epsilometer.training.accounting import Steps, accounted_epsilon, canary_model
 from epsilometer.training.canary_sampling import (
     check_rates,
-    draws_at,
     draws_of,
     poisson_sampler,
     rate_of,
@@ -27,7 +27,7 @@ from epsilometer.training.canary_sampling import (
 from epsilometer.training.canary_scores import NoisyCoordinates
 
 RAW_NORM = 10.0
-"""Default length of a canary's gradient before clipping, divided by the clipping norm."""
+"""Length of a canary's gradient before clipping, divided by the clipping norm."""
 
 LARGEST_BATCH = 64 * 2**20
 """Largest size in bytes of the gradients that are passed to the optimizer's clipping at once."""
@@ -75,9 +75,8 @@ class GradientCanaries:
         *,
         included: BoolArray,
         sampling_rate: float,
-        draws: Iterator[BoolArray],
+        draw: Callable[[], BoolArray],
         rng: np.random.Generator,
-        raw_norm: float = RAW_NORM,
         known_records: bool = True,
         records: int | None = None,
         accountant: Any = None,
@@ -86,13 +85,12 @@ class GradientCanaries:
         self.included: BoolArray = np.array(included, dtype=bool)
         self.included.flags.writeable = False
         self.sampling_rate = sampling_rate
-        self._optimizer, self._draws, self._records = optimizer, draws, records
-        self._raw_norm = _validate.positive("raw_norm", raw_norm)
+        self._optimizer, self._draw, self._records = optimizer, draw, records
         self._known_records, self._accountant = known_records, accountant
         self._parts: list[Any] = list(optimizer.params)
         self._place(_coordinates(self._parts, len(self.included), rng))
         self._sums = NoisyCoordinates(len(self.included))
-        self._done: list[Steps] = []
+        self._noises: list[float] = []
         self._sizes: list[int] = []
         self._size, self._taken, self._waiting = 0, 0, True
         self._of_records: FloatArray = np.zeros(len(self.included))
@@ -109,7 +107,6 @@ class GradientCanaries:
         count: int = 5000,
         rng: np.random.Generator,
         sampling_rate: float | None = None,
-        raw_norm: float = RAW_NORM,
         known_records: bool = True,
         accountant: Any = None,
     ) -> GradientCanaries:
@@ -127,9 +124,6 @@ class GradientCanaries:
         sampling_rate
             For loaders with a custom Poisson sampler: the probability that a record takes part in a
             step, in (0, 1].  By default it is read from Opacus's sampler.
-        raw_norm
-            Length of canaries before clipping, divided by the clipping norm; > 0.  Above 1, missing
-            clipping is detected.
         known_records
             Whether the correctly clipped contribution of the records to the coordinates is subtracted
             before canaries are scored.  Without it scores use the noisy sums only, and become weaker the
@@ -145,7 +139,6 @@ class GradientCanaries:
             machines.
         """
         count = _validate.whole_number("count", count, least=2)
-        _check_optimizer(optimizer)
         if getattr(accountant, "history", None):
             raise InputError(
                 "expected canaries to be attached before the first step, got an accountant that already "
@@ -156,33 +149,23 @@ class GradientCanaries:
         if sampling_rate is None:
             sampler = poisson_sampler(data_loader)
             rate = rate_of(sampler.sample_rate)
-            draws = draws_of(sampler, count, rng)
+            draw = draws_of(sampler, count, rng).__next__
         else:
             rate = rate_of(sampling_rate)
-            draws = draws_at(rate, count, rng)
+
+            def draw() -> BoolArray:
+                return rng.random(count) < rate
+
         return cls(
             optimizer,
             included=included,
             sampling_rate=rate,
-            draws=draws,
+            draw=draw,
             rng=rng,
-            raw_norm=raw_norm,
             known_records=known_records,
             records=records_of(data_loader, sampler),
             accountant=accountant,
         )
-
-    def __repr__(self) -> str:
-        inside = int(self.included.sum())
-        return (
-            f"GradientCanaries({len(self.included):,}, {inside:,} included, {self.steps:,} steps)"
-        )
-
-    def detach(self) -> None:
-        """Remove the canaries: the optimizer is restored, the scores are kept."""
-        optimizer = self._optimizer
-        optimizer.clip_and_accumulate, optimizer.add_noise = self._clip, self._add_noise
-        vars(optimizer).pop("gradient_canaries", None)
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -227,6 +210,12 @@ class GradientCanaries:
             return float(self._accountant.get_epsilon(delta))
         return accounted_epsilon(self._done, delta)
 
+    @property
+    def _done(self) -> list[Steps]:
+        """The steps so far, in the format of accountants."""
+        runs = [(noise, len(list(steps))) for noise, steps in groupby(self._noises)]
+        return [(noise, self.sampling_rate, steps) for noise, steps in runs]
+
     # --- in the loop ------------------------------------------------------------------------------
 
     def _place(self, coordinates: IndexArray) -> None:
@@ -236,12 +225,11 @@ class GradientCanaries:
         ends = np.cumsum(sizes)
         self._part = np.searchsorted(ends, coordinates, side="right")
         self._offset = coordinates - (ends - sizes)[self._part]
-        self._readers = []
-        for number, part in enumerate(self._parts):
-            canaries = np.flatnonzero(self._part == number)
-            self._readers.append(
-                (canaries, torch.tensor(self._offset[canaries], device=part.device))
-            )
+        held = [np.flatnonzero(self._part == number) for number in range(len(sizes))]
+        self._readers = [
+            (canaries, torch.tensor(self._offset[canaries], device=part.device))
+            for canaries, part in zip(held, self._parts, strict=True)
+        ]
         self._row_bytes = sum(part.numel() * part.element_size() for part in self._parts)
 
     def _clipped(self) -> None:
@@ -255,7 +243,7 @@ class GradientCanaries:
             self._clip()
             return
         self._waiting = False
-        chosen = np.flatnonzero(next(self._draws) & self.included)
+        chosen = np.flatnonzero(self._draw() & self.included)
         self._taken += len(chosen)
         most = max(1, LARGEST_BATCH // self._row_bytes)
         if self._size + len(chosen) <= most:
@@ -327,7 +315,7 @@ class GradientCanaries:
     def _rows(self, chosen: IndexArray, before: list[Any]) -> list[Any]:
         """Per-record gradients followed by those of canaries, which have one non-zero coordinate."""
         torch = torch_modules.loaded()
-        length = self._raw_norm * float(self._optimizer.max_grad_norm)
+        length = RAW_NORM * float(self._optimizer.max_grad_norm)
         tensors = []
         for number, (part, gradient) in enumerate(zip(self._parts, before, strict=True)):
             rows = gradient.new_zeros((len(gradient) + len(chosen), *part.shape))
@@ -353,17 +341,9 @@ class GradientCanaries:
         x = (x - self._of_records) / norm
         self._sums.add(x, noise_multiplier=noise, sampling_rate=self.sampling_rate)
         self._sizes.append(self._size)
-        self._count(noise)
+        self._noises.append(noise)
         self._size, self._waiting = 0, True
         self._of_records[:] = 0.0
-
-    def _count(self, noise: float) -> None:
-        """Record one more step with this noise, in the format of accountants."""
-        if self._done and self._done[-1][:2] == (noise, self.sampling_rate):
-            noise, rate, before = self._done.pop()
-            self._done.append((noise, rate, before + 1))
-        else:
-            self._done.append((noise, self.sampling_rate, 1))
 
 
 def _as_rows(gradient: Any, part: Any) -> Any:
@@ -382,9 +362,7 @@ def _check_optimizer(optimizer: Any) -> None:
             f'{name}; use make_private with clipping="flat" and grad_sample_mode="hooks".'
         )
     if hasattr(optimizer, "gradient_canaries"):
-        raise InputError(
-            "expected an optimizer without canaries, got one that already has some; detach them."
-        )
+        raise InputError("expected an optimizer without canaries, got one that already has some.")
 
 
 def _coordinates(parts: list[Any], count: int, rng: np.random.Generator) -> IndexArray:

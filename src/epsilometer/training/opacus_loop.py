@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
 import operator
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,27 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Dataset, Point
 from epsilometer.training import torch_modules
-from epsilometer.training.accounting import Steps, accounted_epsilon
+from epsilometer.training.accounting import Steps, accounted_epsilon, epsilon_by, quiet
+from epsilometer.training.canary_sampling import fixed_batches
 from epsilometer.training.pytorch import PyTorch
 from epsilometer.training.torch_modules import Module
-
-EQUAL_BATCHES = math.log(1e-6)
-"""Batches with a lower log probability under Poisson sampling are reported as fixed."""
-
-COMPLETE_BATCHES = 5.0
-"""Largest deviation of the mean batch size, in standard errors, for batches to count as complete."""
-
-EXPECTED_WARNINGS = (
-    "Secure RNG turned off",
-    "Full backward hook is firing",
-    "GDP accounting is experimental",
-    "Optimal order is the",
-)
-"""Warnings that Opacus and PyTorch issue in every correct loop; caveats cover what matters."""
 
 MARKS = ("grad_sample", "summed_grad", "_forward_counter", "_current_grad_sample", "_norm_sample")
 """Attributes that Opacus leaves on parameters."""
@@ -64,21 +48,9 @@ class Accounted:
 
     def claimed_epsilon(self, delta: float) -> float:
         """Epsilon when one record is added or removed; infinite without noise and at delta = 0."""
-        delta = _validate.delta(delta)
-        if delta == 0 or any(noise == 0 for noise, _, _ in self.steps):
-            return math.inf
         if self.mechanism == "prv":
             return accounted_epsilon(self.steps, delta)
-        with np.errstate(all="ignore"), _quiet():
-            accountant = self.accountant()
-            accountant.history = list(self.steps)
-            try:
-                epsilon = float(accountant.get_epsilon(delta))
-            except (ArithmeticError, RuntimeError, ValueError) as error:
-                raise InputError(
-                    f"the accountant gives no epsilon at delta={delta}: {error}"
-                ) from None
-        return max(0.0, epsilon)
+        return epsilon_by(self.accountant, self.steps, delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +142,7 @@ class Opacus(PyTorch):
 
     def _trained(self, dataset: Dataset, rng: np.random.Generator) -> tuple[Module, Accounted]:
         validators = torch_modules.loaded("opacus.validators.errors")
-        with torch_modules.seeded(rng), _quiet(), _watched_steps() as taken:
+        with torch_modules.seeded(rng), quiet(), _watched_steps() as taken:
             module = torch_modules.new_module(self.module).train()
             untouched = copy.deepcopy(module)  # Opacus leaves hooks on the modules it trains
             try:
@@ -292,14 +264,6 @@ def _unsupported(module: Module, error: Exception) -> str:
     )
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        for start in EXPECTED_WARNINGS:
-            warnings.filterwarnings("ignore", start, UserWarning)
-        yield
-
-
 # --- the claim ------------------------------------------------------------------------------------
 
 
@@ -330,32 +294,3 @@ def _caveats(engine: Any, steps: Sequence[Steps], taken: Sequence[_Step]) -> Ite
         yield "secure_mode uses the system's random numbers: retrained models will differ."
     if engine.accountant.mechanism() == "gdp":
         yield "the accountant gdp is approximate and may report an epsilon below the true one."
-
-
-def fixed_batches(sizes: Sequence[int], records: int, rate: float) -> bool:
-    """Whether batches are too regular for Poisson sampling: equal sizes, or equal sums per epoch.
-
-    Parameters
-    ----------
-    sizes
-        Number of records in the batch of each step.  Sizes far from the expected one are parts of
-        batches, which are not tested.
-    records
-        Number of records in the dataset.
-    rate
-        Probability that a record takes part in a step; in (0, 1].
-    """
-    variance, steps = records * rate * (1 - rate), len(sizes)
-    if steps < 2 or variance <= 0:
-        return False
-    if abs(np.mean(sizes) - records * rate) > 1 + COMPLETE_BATCHES * math.sqrt(variance / steps):
-        return False
-    length = round(1 / rate)
-    for together in {1, length}:
-        sums = [sum(sizes[at : at + together]) for at in range(0, steps, together)]
-        sums = sums[: steps // together]
-        # No sum is more likely than the mean.
-        likeliest = min(1.0, 1 / math.sqrt(2 * math.pi * variance * together))
-        if len(set(sums)) == 1 and (len(sums) - 1) * math.log(likeliest) < EQUAL_BATCHES:
-            return True
-    return False
