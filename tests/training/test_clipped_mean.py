@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import mpmath
@@ -11,7 +12,6 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from epsilometer.errors import InputError
-from epsilometer.measurement.algorithm import Claims
 from epsilometer.measurement.bases import Include, Replace
 from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.engine import measure
@@ -33,8 +33,7 @@ def divergence(epsilon: float, *, sensitivity: float, noise: float) -> float:
         return float(mpmath.quad(excess, [edge + k * noise for k in (0, 1, 3, 6, 10, 20, 40)]))
 
 
-@pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
-@pytest.mark.parametrize("noise", [0.005, 0.02, 0.1])
+@pytest.mark.parametrize(("delta", "noise"), [(1e-6, 0.02), (1e-3, 0.005), (0.05, 0.1)])
 @pytest.mark.parametrize("adjacency", [Include(), Replace()], ids=["include", "replace"])
 def test_epsilon_is_that_of_the_gaussian_mechanism(
     delta: float, noise: float, adjacency: Include | Replace
@@ -43,6 +42,7 @@ def test_epsilon_is_that_of_the_gaussian_mechanism(
     # One record's share of the mean, bound / records; twice that if another replaces it.
     sensitivity = 0.04 * (1 if adjacency.name == "include" else 2)
     epsilon = algorithm.epsilon(delta, adjacency)
+    assert algorithm.claimed_epsilon(delta) <= epsilon
     if epsilon == 0:
         assert divergence(0.0, sensitivity=sensitivity, noise=noise) <= delta
         return
@@ -55,19 +55,13 @@ def test_epsilon_is_that_of_the_gaussian_mechanism(
 
 def test_without_noise_there_is_no_privacy() -> None:
     algorithm = ClippedMean(noise=0.0, records=10)
-    assert algorithm.epsilon(1e-3) == math.inf
+    assert algorithm.epsilon(1e-3) == algorithm.claimed_epsilon(1e-3) == math.inf
     dataset = Dataset(features=np.array([[3.0, 4.0], [0.3, 0.4]]))
     released = algorithm.train(dataset, np.random.default_rng(1))
+    image = Dataset(features=dataset.features.reshape(2, 1, 2))
+    assert (algorithm.train(image, np.random.default_rng(1)) == released).all()
     # (3, 4) is clipped to length 1; (0.3, 0.4) is unchanged.
     np.testing.assert_allclose(released, [0.09, 0.12], rtol=1e-15)
-
-
-def test_it_claims_its_epsilon_for_one_record_more_or_less() -> None:
-    algorithm = ClippedMean(noise=0.02, records=50)
-    assert isinstance(algorithm, Claims)
-    assert algorithm.claimed_epsilon(1e-3) == algorithm.epsilon(1e-3, Include())
-    assert algorithm.claimed_epsilon(1e-3) < algorithm.epsilon(1e-3, Replace())
-    assert ClippedMean(noise=0.0, records=10).claimed_epsilon(1e-3) == math.inf
 
 
 def test_records_are_clipped_and_zeros_stay() -> None:
@@ -77,17 +71,6 @@ def test_records_are_clipped_and_zeros_stay() -> None:
         features = np.array([row])
         assert algorithm.train(Dataset(features=features), rng).tolist() == expected
     assert algorithm.loss(np.ones(2), Point(features=np.zeros(2))) == 0.0
-
-
-def test_images_are_vectors() -> None:
-    algorithm = ClippedMean(noise=0.0, records=2)
-    features = np.random.default_rng(2).standard_normal((3, 2, 2))
-    flat = algorithm.train(Dataset(features=features.reshape(3, 4)), np.random.default_rng(1))
-    image = algorithm.train(Dataset(features=features), np.random.default_rng(1))
-    assert image.tolist() == flat.tolist()
-    assert algorithm.loss(image, Point(features=features[0])) == algorithm.loss(
-        flat, Point(features=features[0].ravel())
-    )
 
 
 def test_noise_has_its_standard_deviation() -> None:
@@ -101,11 +84,12 @@ def test_noise_has_its_standard_deviation() -> None:
 
 # --- measured against the closed form -------------------------------------------------------------
 
-BASES, REPLICATES, RECORDS, BOUND = 20, 400, 30, 1.5
+BASES, REPLICATES, RECORDS, BOUND = 20, 150, 30, 1.5
 
 
-def counts(noise: float, adjacency: Include | Replace, alpha: float) -> tuple[int, int, int]:
-    """False positives and false negatives over all bases, and trials under each hypothesis."""
+@cache
+def measured(noise: float, adjacency: Include | Replace) -> Any:
+    """Scores of the attack on the losses of all bases."""
     rng = np.random.default_rng(11)
     rows = rng.standard_normal((60, 8))
     rows *= BOUND / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -118,7 +102,12 @@ def counts(noise: float, adjacency: Include | Replace, alpha: float) -> tuple[in
         adjacency=adjacency,
         seed=5,
     )
-    result = plan.design.attack(measure(plan).only).counts(alpha)
+    return plan.design.attack(measure(plan).only)
+
+
+def counts(noise: float, adjacency: Include | Replace, alpha: float) -> tuple[int, int, int]:
+    """False positives and false negatives over all bases, and trials under each hypothesis."""
+    result = measured(noise, adjacency).counts(alpha)
     assert (result.trials_h0 == REPLICATES).all()
     return (
         int(result.false_positives.sum()),
@@ -135,7 +124,7 @@ def too_far(found: int, trials: int, rate: float) -> float:
 Z = 5.0
 """A false alarm in 1.7 million for a binomial count.
 
-Cross-feeding fits the attack to 399 shadows, so thresholds are off by about a twentieth of a standard
+Cross-feeding fits the attack to 149 shadows, so thresholds are off by about a twelfth of a standard
 deviation, in each base in a different direction; over 20 bases this adds less than a standard error."""
 
 
@@ -164,9 +153,7 @@ def test_replacing_shows_no_more_than_the_loss_can_see() -> None:
     ("settings", "words"),
     [
         ({"noise": -0.1, "records": 3}, "noise"),
-        ({"noise": math.nan, "records": 3}, "noise"),
         ({"noise": 0.1, "records": 0}, "records"),
-        ({"noise": 0.1, "records": 2.5}, "records"),
         ({"noise": 0.1, "records": 3, "bound": 0.0}, "bound"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ from epsilometer.model.gaussian_mechanism import gaussian_epsilon
 from epsilometer.training import torch_modules
 from epsilometer.training.accounting import EPSILON_ERROR, LARGEST_FINE_EPSILON
 from tests.training import modules
-from tests.training.contract import RECORDS, Contract, data, made_up, stream
+from tests.training.samples import RECORDS, data, stream
 
 USUAL: dict[str, Any] = {
     "module": modules.fixed_network,
@@ -40,19 +39,6 @@ USUAL: dict[str, Any] = {
 
 def usual(**settings: Any) -> em.DpSgd:
     return em.DpSgd(**(USUAL | settings))
-
-
-class TestDpSgd(Contract):
-    @pytest.fixture
-    def algorithm(self) -> em.DpSgd:
-        return usual()
-
-
-def test_dropout_and_random_starts_come_from_the_stream() -> None:
-    algorithm = usual(module=modules.dropping, noise_multiplier=0.0, batch_size=RECORDS)
-    one, same, other = (algorithm.train(data(), stream(number)) for number in (0, 0, 1))
-    np.testing.assert_array_equal(algorithm.parameters(one), algorithm.parameters(same))
-    assert (algorithm.parameters(one) != algorithm.parameters(other)).any()
 
 
 # --- one step, record by record -------------------------------------------------------------------
@@ -98,9 +84,10 @@ def without_noise(max_grad_norm: float, **settings: Any) -> em.DpSgd:
     return usual(**(public | {"max_grad_norm": max_grad_norm} | settings))
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-@pytest.mark.parametrize("momentum", [0.0, 0.6])
-@pytest.mark.parametrize("max_grad_norm", [0.3, 1.2, 50.0])  # all, some and none are clipped
+@pytest.mark.parametrize(
+    ("max_grad_norm", "momentum", "steps"),  # all, some and none are clipped
+    [(0.3, 0.0, 1), (0.3, 0.6, 3), (1.2, 0.6, 3), (50.0, 0.0, 3)],
+)
 def test_steps_are_those_of_a_loop_over_records(
     max_grad_norm: float, momentum: float, steps: int
 ) -> None:
@@ -197,7 +184,7 @@ def noise_of(algorithm: em.DpSgd) -> Any:
     silent = em.DpSgd(**settings)
     dataset = em.rows.Dataset(features=np.zeros((1, 100)), labels=np.zeros(1, dtype=np.int64))
     both = [
-        [made.parameters(made.train(dataset, stream(number)))[: 100 * 100] for number in range(4)]
+        [made.parameters(made.train(dataset, stream(number)))[: 100 * 100] for number in range(2)]
         for made in (algorithm, silent)
     ]
     return np.subtract(*map(np.concatenate, both)).astype(np.float64)
@@ -276,15 +263,15 @@ def sampling_too_far(sizes: list[int], present: int, rate: float) -> tuple[float
 def test_records_take_part_at_the_public_rate() -> None:
     sizes: list[int] = []
     # 12 records are present, 20 are public, 5 of which are expected in a step.
-    Counted(**(USUAL | {"batch_size": 5, "records": 20, "steps": 1000}), sizes=sizes).train(
+    Counted(**(USUAL | {"batch_size": 5, "records": 20, "steps": 500}), sizes=sizes).train(
         data(), stream()
     )
-    assert len(sizes) == 1000
-    assert min(sizes) == 0  # with probability 1 - 1e-14: (3/4)^12 = 3 % of steps are empty
+    assert len(sizes) == 500
+    assert min(sizes) == 0  # with probability 1 - 1e-7: (3/4)^12 = 3 % of steps are empty
     assert max(sampling_too_far(sizes, RECORDS, 5 / 20)) < Z
     # A rate based on the actual number of records, and batches of a fixed size, fail the same check.
     assert sampling_too_far(sizes, RECORDS, 5 / RECORDS)[0] > Z
-    assert sampling_too_far([3] * 1000, RECORDS, 5 / 20)[1] > Z
+    assert sampling_too_far([3] * 500, RECORDS, 5 / 20)[1] > Z
 
 
 # --- the claim ------------------------------------------------------------------------------------
@@ -299,8 +286,9 @@ ROUNDING = 2e-3
 """The accountant uses a thousandth of delta in addition to its margin; epsilon changes by less."""
 
 
-@pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.1])
-@pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (4.0, 16), (10.0, 7), (2.0, 30)])
+@pytest.mark.parametrize(
+    ("noise", "steps", "delta"), [(1.0, 1, 1e-3), (4.0, 16, 0.1), (10.0, 7, 1e-3), (2.0, 30, 1e-6)]
+)
 def test_with_all_records_it_is_the_gaussian_mechanism(
     noise: float, steps: int, delta: float
 ) -> None:
@@ -309,7 +297,7 @@ def test_with_all_records_it_is_the_gaussian_mechanism(
     assert 0 <= claimed(noise, 1.0, steps, delta) - exact < EPSILON_ERROR + ROUNDING
     # Noise that is 5 % too large, or a step that is not counted, would break the claim.
     assert claimed(1.05 * noise, 1.0, steps, delta) < exact
-    if steps > 1:
+    if steps == 16:
         assert claimed(noise, 1.0, steps - 1, delta) < exact
 
 
@@ -326,9 +314,10 @@ def sampled_delta(epsilon: float, noise: float, rate: float) -> float:
     return max(less, float(ndtr(edge / noise) - math.exp(epsilon) * mixture))
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.6])
-@pytest.mark.parametrize("noise", [0.6, 2.0])
-@pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.02])
+@pytest.mark.parametrize(
+    ("noise", "rate", "delta"),
+    [(0.6, 0.05, 1e-6), (0.6, 0.6, 1e-3), (2.0, 0.05, 0.02), (2.0, 0.6, 1e-6), (2.0, 0.05, 1e-3)],
+)
 def test_one_sampled_step_has_a_closed_form(noise: float, rate: float, delta: float) -> None:
     found = claimed(noise, rate, 1, delta)
     assert sampled_delta(found, noise, rate) <= delta
@@ -337,8 +326,8 @@ def test_one_sampled_step_has_a_closed_form(noise: float, rate: float, delta: fl
         assert sampled_delta(below, noise, rate) > delta
 
 
-@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.1, 100), (2.0, 0.5, 20)])
-def test_it_is_the_tighter_accountant(noise: float, rate: float, steps: int) -> None:
+def test_it_is_the_tighter_accountant() -> None:
+    noise, rate, steps = 1.0, 0.1, 100
     other = RDPAccountant()
     other.history = [(noise, rate, steps)]
     found = claimed(noise, rate, steps, 1e-3)
@@ -353,18 +342,6 @@ def test_no_claim_and_no_steps() -> None:
     assert LARGEST_FINE_EPSILON < claimed(0.1, 1.0, 30, 1e-3) < math.inf
 
 
-def test_momentum_and_rates_change_models_not_the_claim() -> None:
-    assert usual(momentum=0.5, learning_rate=9.0).claimed_epsilon(0.01) == usual().claimed_epsilon(
-        0.01
-    )
-
-
-@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
-def test_deltas_that_are_none(delta: float) -> None:
-    with pytest.raises(InputError, match="delta"):
-        usual().claimed_epsilon(delta)
-
-
 def test_a_delta_beyond_the_accountant() -> None:
     with pytest.raises(
         InputError, match=r"the accountant gives no epsilon at delta=0\.9999: Cannot"
@@ -376,11 +353,8 @@ def test_claims_pass_through_perturbation() -> None:
     inside = usual()
     assert isinstance(inside, protocols.Claims)
     # Noise on the release is post-processing: the claim still holds, and does not improve.
-    for outside in (
-        em.training.OutputPerturbation(algorithm=inside, scale=1.0),
-        em.training.NoiseLevels(algorithm=inside, scales=(0.0, 1.0)),
-    ):
-        assert outside.claimed_epsilon(0.01) == inside.claimed_epsilon(0.01)
+    wrapped = em.training.NoiseLevels(algorithm=inside, scales=(0.0, 1.0))
+    assert wrapped.claimed_epsilon(0.01) == inside.claimed_epsilon(0.01)
     silent = em.PyTorch(module=modules.dropping, fit=modules.fit)
     assert not isinstance(silent, protocols.Claims)
     outside = em.training.OutputPerturbation(algorithm=silent, scale=1.0)
@@ -397,14 +371,10 @@ def test_claims_pass_through_perturbation() -> None:
         ({"max_grad_norm": 0.0}, "max_grad_norm > 0"),
         ({"batch_size": 0}, "batch_size >= 1"),
         ({"batch_size": RECORDS + 1}, f"batch_size <= {RECORDS}"),
-        ({"batch_size": 2.5}, "batch_size to be a whole number"),
         ({"steps": 0}, "steps >= 1"),
         ({"records": 0}, "records >= 1"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
-        ({"momentum": 1.0}, "momentum below 1"),
-        ({"momentum": -0.1}, "momentum >= 0"),
-        ({"module": nn.Linear(4, 3)}, "expected module to be a class or function"),
-        ({"module": dict}, r"expected module\(\) to return a torch\.nn\.Module"),
+        ({"momentum": 1.0}, "momentum < 1"),
         ({"module": modules.frozen}, "Linear has no trainable parameters"),
         ({"module": modules.with_batch_normalisation}, "batch normalisation, got Sequential"),
     ],
@@ -414,30 +384,17 @@ def test_out_of_range(settings: dict[str, Any], words: str) -> None:
         usual(**settings)
 
 
-def unlabelled(dataset: em.rows.Dataset) -> em.rows.Dataset:
-    return em.rows.Dataset(features=dataset.features)
-
-
-def in_halves(dataset: em.rows.Dataset) -> em.rows.Dataset:
-    return em.rows.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) / 2)
-
-
-def below_zero(dataset: em.rows.Dataset) -> em.rows.Dataset:
-    # PyTorch silently ignores records labelled -100.
-    return em.rows.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) - 100)
-
-
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("labels", "words"),
     [
-        (unlabelled, "needs integer labels"),
-        (in_halves, "needs integer labels"),
-        (below_zero, "expected labels from 0, got -100"),
+        (None, "needs integer labels"),
+        (np.arange(RECORDS) / 2, "needs integer labels"),
+        (np.arange(RECORDS) - 100, "expected labels from 0, got -100"),  # PyTorch ignores -100
     ],
 )
-def test_labels(change: Callable[[em.rows.Dataset], em.rows.Dataset], words: str) -> None:
+def test_labels(labels: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        usual().train(change(data()), stream())
+        usual().train(em.rows.Dataset(features=data().features, labels=labels), stream())
 
 
 def test_trained_models_carry_no_traces_of_training() -> None:
@@ -447,17 +404,3 @@ def test_trained_models_carry_no_traces_of_training() -> None:
         assert set(vars(one)) == set(vars(other))
     assert all(not vars(part) and part.grad is None for part in model.parameters())
     assert copy.deepcopy(model).state_dict().keys() == fresh.state_dict().keys()
-
-
-def test_a_bound_on_images() -> None:
-    # Any layer: those that Opacus does not know are differentiated record by record.
-    population = made_up(12)
-    images = em.rows.Dataset(
-        features=population.features.reshape(-1, 1, 2, 2), labels=population.labels
-    )
-
-    def convolution() -> nn.Module:
-        return nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(2, 3))
-
-    algorithm = usual(module=convolution)
-    assert np.isfinite(algorithm.parameters(algorithm.train(images, stream()))).all()

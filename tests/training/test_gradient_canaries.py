@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import math
 import sys
 from collections.abc import Iterator
@@ -33,8 +32,7 @@ from epsilometer.measurement import algorithm as protocols
 from epsilometer.training import gradient_canaries
 from epsilometer.training.accounting import FEW_PARTICIPATIONS, accounted_epsilon, canary_model
 from epsilometer.training.canary_scores import NoisyCoordinates
-from tests.training import modules
-from tests.training.contract import RECORDS, data, stream
+from tests.training.samples import RECORDS, data, stream
 from tests.training.test_dp_sgd import USUAL, ClippedBatch, NoClipping, usual
 
 pytestmark = [
@@ -63,12 +61,9 @@ def optimizer(kind: Any = DPOptimizer, *, noise: float = 0.0, **settings: Any) -
     )
 
 
-def always(count: int) -> Iterator[Any]:
-    return itertools.repeat(np.ones(count, dtype=bool))
-
-
 def canaries(made: Any, count: int = 10, **settings: Any) -> em.GradientCanaries:
-    usual = {"included": np.arange(count) % 2 == 0, "draws": always(count), "sampling_rate": 1.0}
+    usual: dict[str, Any] = {"included": np.arange(count) % 2 == 0, "sampling_rate": 1.0}
+    usual["draw"] = lambda: np.ones(count, dtype=bool)
     return em.GradientCanaries(made, **(usual | {"rng": np.random.default_rng(1)} | settings))
 
 
@@ -140,24 +135,6 @@ def test_slips_of_clipping_fail_the_same_check(slip: Any) -> None:
     np.testing.assert_allclose(added, expected, rtol=1e-5)
 
 
-class Replacing(DPOptimizer):  # type: ignore[misc]
-    """Correct except for virtual steps: it forgets the previous sum."""
-
-    def clip_and_accumulate(self) -> None:
-        for part in self.params:
-            part.summed_grad = None
-        super().clip_and_accumulate()
-
-
-def test_parts_do_not_rely_on_the_optimizer_to_add_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradient_canaries, "LARGEST_BATCH", 1)
-    both = [optimizer(kind) for kind in (DPOptimizer, Replacing)]
-    for made in both:
-        canaries(made)
-        step(made)
-    np.testing.assert_allclose(flat(both[0].params), flat(both[1].params), atol=1e-6)
-
-
 def test_gradients_are_unchanged_except_for_the_mark() -> None:
     made = optimizer()
     canaries(made)
@@ -185,35 +162,16 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.rows[7:] == [18]
 
 
-def test_virtual_steps_are_one() -> None:
-    split, whole = optimizer(), optimizer()
-    draws = [np.arange(10) < 4, np.arange(10) > 2]
-    found = [canaries(made, draws=iter(draws)) for made in (split, whole)]
-    for seed in (1, 2):
-        generator = torch.Generator().manual_seed(seed)
-        rows = [torch.randn((5, *part.shape), generator=generator) for part in split.params]
-        for first, last in ((0, 2), (2, 4), (4, 5)):
-            split.signal_skip_step(do_skip=last < 5)
-            for part, row in zip(split.params, rows, strict=True):
-                part.grad_sample = row[first:last].clone()
-            split.step()
-            split.zero_grad()
-        step(whole, 5, seed)
-    np.testing.assert_allclose(flat(split.params), flat(whole.params), atol=1e-6)
-    np.testing.assert_allclose(found[0]._sums.total, found[1]._sums.total, atol=1e-6)
-    assert [each.steps for each in found] == [2, 2]
-    assert found[0]._sizes == found[1]._sizes == [5, 5]
-
-
 # --- laws -----------------------------------------------------------------------------------------
 
 
 def test_coordinates_have_the_mean_and_variance_of_theory() -> None:
-    rate, noise, steps, count = 0.3, 1.5, 2000, 16
+    rate, noise, steps, count = 0.3, 1.5, 500, 16
     made = optimizer(noise=noise)
     rng = np.random.default_rng(5)
-    draws = (rng.random(count) < rate for _ in itertools.count())
-    found = canaries(made, count, draws=draws, sampling_rate=rate, rng=rng)
+    found = canaries(
+        made, count, draw=lambda: rng.random(count) < rate, sampling_rate=rate, rng=rng
+    )
     for number in range(steps):
         step(made, 2, number)
     for member, mean in ((False, 0.0), (True, rate)):
@@ -276,14 +234,6 @@ def test_noise_that_repeats_is_seen_by_the_variance_over_steps() -> None:
     np.testing.assert_array_equal(sums.scores(0.2), sums.log_ratio)
 
 
-def test_scores_do_not_know_the_coins() -> None:
-    """Membership affects the sums, and the sums alone determine the scores: coins are not used."""
-    coins, sums = simulated(repeated=False)
-    before = sums.scores(0.2)
-    coins[:] = ~coins
-    np.testing.assert_array_equal(sums.scores(0.2), before)
-
-
 # --- with a PrivacyEngine -------------------------------------------------------------------------
 
 
@@ -328,7 +278,7 @@ def loop(module: Any, made: Any, loader: Any, epochs: int) -> None:
 
 
 def attached(
-    sampler: Any = UniformWithReplacementSampler, epochs: int = 40, **settings: Any
+    sampler: Any = UniformWithReplacementSampler, epochs: int = 20, **settings: Any
 ) -> tuple[em.GradientCanaries, Any]:
     engine, module, made, loader = private()
     loader.batch_sampler.__class__ = sampler
@@ -348,19 +298,17 @@ def test_one_call_in_a_loop() -> None:
     found, engine = attached()
     scores = found.scores()
     assert scores.one_run
-    assert (scores.trials_h1[0], scores.trials_h0[0]) == (
-        found.included.sum(),
-        50 - found.included.sum(),
-    )
-    assert (found.steps, found.sampling_rate) == (400, 0.1)
+    inside = int(found.included.sum())
+    assert (scores.trials_h1[0], scores.trials_h0[0]) == (inside, 50 - inside)
+    assert (found.steps, found.sampling_rate) == (200, 0.1)
     assert found.claimed_epsilon(1e-3) == engine.get_epsilon(1e-3)
-    assert found._done == [(1.0, 0.1, 400)]
+    assert found._done == [(1.0, 0.1, 200)]
     # Participation is a coin with the sampling rate for each canary.
-    chances = 400 * int(found.included.sum())
+    chances = 200 * inside
     assert abs(found._taken / chances - 0.1) < Z * math.sqrt(0.1 * 0.9 / chances)
-    # 400 steps of rate 0.1 and noise 1: 0.93 is expected, with a standard error of 0.04.
-    assert scores.bases[0].auc() > 0.73
-    assert estimate(scores, found.model(1e-3)).median("epsilon") > 2
+    # 200 steps of rate 0.1 and noise 1: 0.86 is expected, with a standard error of 0.05.
+    assert scores.bases[0].auc() > 0.61
+    assert estimate(scores, found.model(1e-3)).median("epsilon") > 1
 
 
 def test_batches_without_records_and_large_ones_in_parts() -> None:
@@ -386,15 +334,15 @@ def test_batches_without_records_and_large_ones_in_parts() -> None:
 
 def test_a_loader_that_samples_too_often_takes_the_canaries_along() -> None:
     found, _ = attached(Eager)
-    chances = 400 * int(found.included.sum())
+    chances = 200 * int(found.included.sum())
     assert abs(found._taken / chances - 0.2) < Z * math.sqrt(0.2 * 0.8 / chances)
     found.scores()  # records and canaries take part equally: it is the claim that is wrong
 
 
 def test_rates_that_differ_are_refused() -> None:
-    with pytest.raises(InputError, match=r"got 0\.1\d* of records and 0\.3\d* of canaries"):
-        attached(sampling_rate=0.3)[0].scores()
-    attached(sampling_rate=0.1)[0].scores()
+    with pytest.raises(InputError, match=r"got 0\.\d* of records and 0\.3\d* of canaries"):
+        attached(sampling_rate=0.3, epochs=10)[0].scores()
+    attached(sampling_rate=0.1, epochs=10)[0].scores()
 
 
 def test_batches_of_one_size_are_refused() -> None:
@@ -403,8 +351,8 @@ def test_batches_of_one_size_are_refused() -> None:
     found = em.GradientCanaries.attach(
         made, shuffled, count=50, rng=np.random.default_rng(1), sampling_rate=0.1
     )
-    loop(module, made, shuffled, 20)
-    with pytest.raises(InputError, match=r"\(Poisson\), got 200 batches of 6 to 6"):
+    loop(module, made, shuffled, 5)
+    with pytest.raises(InputError, match=r"\(Poisson\), got 50 batches of 6 to 6"):
         found.scores()
 
 
@@ -420,65 +368,40 @@ def test_loaders_that_split_batches_or_fill_empty_ones() -> None:
 
 
 def test_changing_noise_is_accounted_for() -> None:
-    made = optimizer(noise=2.0)
+    made = optimizer(noise=20.0)
     found = canaries(made, sampling_rate=0.5)
-    for noise in (2.0, 2.0, 1.0):
+    for noise in (20.0, 20.0, 10.0):
         made.noise_multiplier = noise
         step(made)
-    assert found._done == [(2.0, 0.5, 2), (1.0, 0.5, 1)]
+    assert found._done == [(20.0, 0.5, 2), (10.0, 0.5, 1)]
     assert found.claimed_epsilon(0.1) == accounted_epsilon(found._done, 0.1)
-
-
-def test_detach_restores_the_optimizer() -> None:
-    made = optimizer()
-    found = canaries(made)
-    step(made)
-    before = found.each_score()
-    found.detach()
-    step(made)
-    np.testing.assert_array_equal(found.each_score(), before)
-    canaries(made)  # others can be attached
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def ghost() -> Any:
-    return optimizer(DPOptimizerFastGradientClipping)
-
-
-def per_layer() -> Any:
-    return optimizer(DPPerLayerOptimizer, max_grad_norm=[1.0, 1.0])
-
-
-def adaptive() -> Any:
-    return optimizer(
-        AdaClipDPOptimizer,
-        noise=1.0,
-        target_unclipped_quantile=0.5,
-        clipbound_learning_rate=0.1,
-        max_clipbound=1.0,
-        min_clipbound=0.1,
-        unclipped_num_std=1.0,
-    )
-
-
-def plain() -> Any:
-    return torch.optim.SGD([nn.Parameter(torch.zeros(16))], lr=1.0)
+ADAPTIVE = {
+    "target_unclipped_quantile": 0.5,
+    "clipbound_learning_rate": 0.1,
+    "max_clipbound": 1.0,
+    "min_clipbound": 0.1,
+    "unclipped_num_std": 1.0,
+}
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("kind", "settings"),
     [
-        (ghost, "got DPOptimizerFastGradientClipping"),
-        (per_layer, "got DPPerLayerOptimizer"),
-        (adaptive, "got AdaClipDPOptimizer"),
-        (plain, "expected the optimizer returned by make_private, got SGD"),
+        (DPOptimizerFastGradientClipping, {}),
+        (DPPerLayerOptimizer, {"max_grad_norm": [1.0, 1.0]}),
+        (AdaClipDPOptimizer, {"noise": 1.0} | ADAPTIVE),
     ],
 )
-def test_other_optimizers(make: Any, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        canaries(make())
+def test_other_optimizers(kind: Any, settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"one machine, got {kind.__name__}"):
+        canaries(optimizer(kind, **settings))
+    with pytest.raises(InputError, match="returned by make_private, got SGD"):
+        canaries(torch.optim.SGD([nn.Parameter(torch.zeros(16))], lr=1.0))
 
 
 @pytest.mark.parametrize(
@@ -487,12 +410,7 @@ def test_other_optimizers(make: Any, words: str) -> None:
         ({"count": 76}, "at most 75 canaries, the number of trained parameters, got 76"),
         ({"count": 1}, "count >= 2"),
         ({"sampling_rate": 1.5}, "0 < sampling_rate <= 1"),
-        ({"sampling_rate": 0.0}, "sampling_rate > 0"),
-        ({"raw_norm": 0.0}, "raw_norm > 0"),
-        (
-            {"data_loader": DataLoader(records(), batch_size=6)},
-            "with Poisson sampling, .* got BatchSampler",
-        ),
+        ({"data_loader": DataLoader(records(), batch_size=6)}, "Poisson .* got BatchSampler"),
     ],
 )
 def test_out_of_range(settings: dict[str, Any], words: str) -> None:
@@ -533,9 +451,6 @@ def test_the_same_stream_gives_the_same_scores() -> None:
     one, same, other = (algorithm.gradient_scores(data(), coins(), stream(n)) for n in (0, 0, 1))
     assert one.tobytes() == same.tobytes()
     assert (one != other).all()
-    assert algorithm.audit_gradients(data(), stream()) == algorithm.audit_gradients(
-        data(), stream()
-    )
 
 
 def test_models_and_identity_do_not_know_of_canaries() -> None:
@@ -551,23 +466,19 @@ class Twice(em.DpSgd):
         return rng.random(count) < 2 * self.sampling_rate
 
 
-def test_canaries_are_sampled_as_records_are() -> None:
-    settings = USUAL | {"batch_size": 1, "steps": 400, "gradient_canaries": 40}
-    means = []
+def test_canaries_are_sampled_as_records_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = USUAL | {"batch_size": 1, "steps": 100, "gradient_canaries": 40}
+    taken: list[int] = []
+
+    def count(self: em.GradientCanaries) -> Any:
+        taken.append(self._taken)
+        return np.zeros(40)
+
+    monkeypatch.setattr(em.GradientCanaries, "each_score", count)
     for kind in (em.DpSgd, Twice):
-        algorithm = kind(**settings)
-        attached: list[Any] = []
-        scores = em.GradientCanaries.each_score
-
-        def remembered(self: Any, scores: Any = scores, attached: Any = attached) -> Any:
-            attached.append(self)
-            return scores(self)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(em.GradientCanaries, "each_score", remembered)
-            algorithm.gradient_scores(data(), np.ones(40, dtype=bool), stream())
-        means.append(attached[0]._taken / (40 * 400))
-    error = Z * math.sqrt(1 / RECORDS / 16000)
+        kind(**settings).gradient_scores(data(), np.ones(40, dtype=bool), stream())
+    means = np.array(taken) / (40 * 100)
+    error = Z * math.sqrt(1 / RECORDS / 4000)
     assert abs(means[0] - 1 / RECORDS) < error
     assert abs(means[1] - 2 / RECORDS) < 2 * error
 
@@ -592,21 +503,14 @@ def nn_wide() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 200), nn.Tanh(), nn.Linear(200, 3))
 
 
-@pytest.mark.parametrize(
-    "included", [coins(29), coins().astype(float), coins()[None]], ids=["size", "type", "shape"]
-)
+@pytest.mark.parametrize("included", [coins(29), coins().astype(float)], ids=["size", "type"])
 def test_coins_that_are_none(included: Any) -> None:
     with pytest.raises(InputError, match=r"one coin .* per gradient canary"):
         usual(gradient_canaries=30).gradient_scores(data(), included, stream())
     with pytest.raises(InputError, match="gradient_canaries=0"):
         usual().audit_gradients(data(), stream())
-
-
-@pytest.mark.parametrize("count", [-1, 2.5, 44])
-def test_canaries_that_are_none(count: Any) -> None:
-    assert modules.fixed_network()  # 43 parameters
-    with pytest.raises(InputError, match="gradient_canaries"):
-        usual(gradient_canaries=count)
+    with pytest.raises(InputError, match="gradient_canaries <= 43"):  # all parameters
+        usual(gradient_canaries=44)
 
 
 # --- what is assumed ------------------------------------------------------------------------------
@@ -630,7 +534,7 @@ def ideal_scores(noise: float, rate: float, steps: int, count: int) -> em.Scores
         pytest.param(0.7, 0.3, 1, 0.9, marks=pytest.mark.slow),
         pytest.param(0.7, 0.1, 7, 0.55, marks=pytest.mark.slow),
         pytest.param(2.0, 0.1, 30, 0.7, marks=pytest.mark.slow),
-        (2.0, 0.1, 300, 0.9),
+        pytest.param(2.0, 0.1, 300, 0.9, marks=pytest.mark.slow),
         (5.0, 0.2, 300, 0.9),
     ],
 )

@@ -22,29 +22,14 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.training.scikit_learn import SMALLEST_PROBABILITY
-from tests.training.contract import POPULATION, Contract, data, losses, stream
-
-
-class TestLinear(Contract):
-    @pytest.fixture
-    def algorithm(self) -> em.ScikitLearn:
-        return em.ScikitLearn(estimator=SGDClassifier(loss="log_loss", max_iter=5, tol=None))
-
-
-class TestRegressor(Contract):
-    draws = False
-
-    @pytest.fixture
-    def algorithm(self) -> em.ScikitLearn:
-        return em.ScikitLearn(estimator=Ridge())
-
+from tests.training.samples import POPULATION, data, losses, stream
 
 # --- every random_state ---------------------------------------------------------------------------
 
@@ -57,11 +42,9 @@ def trees(**settings: Any) -> RandomForestClassifier:
 
 RANDOM: dict[str, Any] = {
     "forest": trees(),
-    "its own seed": trees(random_state=3),
     "its own stream": trees(random_state=np.random.RandomState(3)),
     "pipeline": make_pipeline(StandardScaler(), trees()),
     "estimator inside": BaggingClassifier(DecisionTreeClassifier(max_features=1), 3),
-    "splitter inside": GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2, 3]}, cv=SPLIT),
     "splitter inside a pipeline": make_pipeline(
         StandardScaler(), GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2, 3]}, cv=SPLIT)
     ),
@@ -71,8 +54,8 @@ RANDOM: dict[str, Any] = {
 @pytest.mark.parametrize("kind", RANDOM)
 def test_the_stream_decides(kind: str) -> None:
     algorithm = em.ScikitLearn(estimator=RANDOM[kind])
-    found = [losses(algorithm, algorithm.train(data(), stream(number % 5))) for number in range(10)]
-    assert found[:5] == found[5:]
+    found = [losses(algorithm, algorithm.train(data(), stream(n % 5))) for n in range(6)]
+    assert found[0] == found[5]
     assert len({tuple(row) for row in found}) > 1
 
 
@@ -84,14 +67,6 @@ def test_left_to_itself_an_estimator_does_not_repeat() -> None:
         sklearn.base.clone(algorithm.estimator).fit(given.features, given.labels) for _ in range(2)
     )
     assert losses(algorithm, one) != losses(algorithm, other)
-
-
-def test_seeds_of_different_parts_are_different() -> None:
-    algorithm = em.ScikitLearn(estimator=BaggingClassifier(trees(), 2, random_state=1))
-    model = algorithm.train(data(), stream())
-    seeds = {model.random_state, model.estimator.random_state}
-    assert len(seeds) == 2
-    assert algorithm.estimator.random_state is None
 
 
 def test_the_given_estimator_is_not_fitted_or_needed() -> None:
@@ -147,18 +122,10 @@ def test_losses_of_classifiers(probabilities: Any, label: str, expected: float) 
     assert oracle_loss(probabilities, label) == pytest.approx(expected, rel=1e-14, abs=0)
 
 
-def test_whole_numbers_as_labels() -> None:
-    assert oracle_loss((0.2, 0.3, 0.5), 7, (3, 5, 7)) == pytest.approx(-math.log(0.5))
-    assert oracle_loss((0.2, 0.3, 0.5), 4, (3, 5, 7)) == FLOOR
-
-
-def test_the_floor_is_that_of_scikit_learn() -> None:
-    assert log_loss([0], [[0.0, 1.0]], labels=[0, 1]) == pytest.approx(FLOOR, rel=1e-12)
-
-
 def test_losses_are_those_of_scikit_learn() -> None:
     algorithm = em.ScikitLearn(estimator=LogisticRegression())
     model = algorithm.train(data(), stream())
+    assert log_loss([0], [[0.0, 1.0]], labels=[0, 1]) == pytest.approx(FLOOR, rel=1e-12)
     every = POPULATION.take(np.arange(40))
     expected = log_loss(every.labels, model.predict_proba(every.features))
     assert np.mean(losses(algorithm, model)) == pytest.approx(expected, rel=1e-12)
@@ -207,10 +174,8 @@ def test_parameters_are_coefficients_and_intercepts(estimator: Any, size: int) -
     assert type(zero.intercept_) is type(model.intercept_)
     assert np.shape(zero.coef_) == np.shape(model.coef_)
     expected = math.log(3) if sklearn.base.is_classifier(model) else 4.0
-    label = 2
-    assert algorithm.loss(zero, em.rows.Point(features=np.ones(4), label=label)) == pytest.approx(
-        expected
-    )
+    loss = algorithm.loss(zero, em.rows.Point(features=np.ones(4), label=2))
+    assert loss == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -221,22 +186,8 @@ def test_parameters_are_coefficients_and_intercepts(estimator: Any, size: int) -
 def test_estimators_without_parameters_are_refused_before_training(estimator: Any) -> None:
     algorithm = em.ScikitLearn(estimator=estimator)
     words = f"expected a linear model, .* got a {type(estimator).__name__}"
-    for wrap in (
-        lambda: em.training.OutputPerturbation(algorithm=algorithm, scale=1.0),
-        lambda: em.training.NoiseLevels(algorithm=algorithm, scales=(1.0,)),
-    ):
-        with pytest.raises(InputError, match=words):
-            wrap()
-
-
-def test_a_linear_model_is_perturbed() -> None:
-    inside = em.ScikitLearn(estimator=LogisticRegression())
-    outside = em.training.OutputPerturbation(algorithm=inside, scale=2.0)
-    noise = outside.parameters(outside.train(data(), stream())) - inside.parameters(
-        inside.train(data(), stream())
-    )
-    assert 0.5 < np.abs(noise).mean() < 4.0  # mean of |N(0, 4)| is 1.6, over 15 numbers
-    assert outside.claimed_epsilon(0.1) == math.inf
+    with pytest.raises(InputError, match=words):
+        em.training.NoiseLevels(algorithm=algorithm, scales=(1.0,))
 
 
 @pytest.mark.parametrize("estimator", [RANSACRegressor(), Oracle()], ids=["RANSAC", "own"])
@@ -308,11 +259,7 @@ def test_the_source_of_a_custom_estimator_is_in_the_identity() -> None:
         (3, "expected a scikit-learn estimator, got 3"),
         (LogisticRegression, "expected a scikit-learn estimator, got <class"),
         (StandardScaler(), "expected a classifier or a regressor, got a StandardScaler"),
-        (
-            LinearSVC(),
-            "predict_proba, .* got a LinearSVC with these settings; wrap it in Calibrated",
-        ),
-        (SVC(), "predict_proba, .* got a SVC"),
+        (LinearSVC(), "predict_proba, .* wrap it in Calibrated"),
         (make_pipeline(SGDClassifier()), "predict_proba, .* got a Pipeline"),
     ],
 )
