@@ -282,6 +282,10 @@ class TestAnswers:
             # Nuisance parameters of the exact engine are drawn from tables of their marginals.
             allowed = 0.0 if name in ("epsilon", "strength") else 0.02
             assert np.all(np.abs(below - PROBABILITIES) <= Z * noise + allowed), name
+        if "cross_correlation" in drawn:
+            within, likelihood = drawn["within_correlation"], found.model.likelihood
+            bound = likelihood.cross_correlation_bound(found.counts, within)
+            assert np.all(np.abs(drawn["cross_correlation"]) <= bound)
 
     def test_saved_and_loaded(self, engine: str, case: str, tmp_path: Path) -> None:
         found = posterior(engine, case)
@@ -442,6 +446,12 @@ class TestRefusals:
         )
         with pytest.raises(em.InputError, match="ScatteredMembers"):
             estimate(CASES["groups"].counts, model, ENGINES[engine])
+
+    def test_sizes_of_draws(self, engine: str) -> None:
+        found, rng = posterior(engine, "binomial"), np.random.default_rng(7)
+        assert found.draws(0, rng=rng)["epsilon"].shape == (0,)
+        with pytest.raises(em.InputError, match="size"):
+            found.draws(-1, rng=rng)
 
     def test_updates_with_anything_but_counts(self, engine: str) -> None:
         with pytest.raises(em.InputError, match="expected AttackCounts"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def brute_force(
     delta: float,
 ) -> FloatArray:
     """Quantiles of epsilon from sums over points of the square by their critical epsilon."""
-    angle = (np.arange(300) + 0.5) / 300 * np.pi / 2
+    angle = (np.arange(250) + 0.5) / 250 * np.pi / 2
     rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
     alpha, beta = rate[:, None], rate[None, :]
     epsilon = np.asarray((np.arange(260) + 0.5) * 0.05, dtype=np.float64)
@@ -80,16 +80,21 @@ def brute_force(
     return quantile(epsilon, post / post.sum(), QUANTILES)
 
 
-def test_against_sums_over_the_square() -> None:
-    """Two bases, one with a count of 0, with the nuisance parameters integrated out."""
-    likelihood = em.likelihoods.CorrelatedCells(within_correlation_scale=0.02)
-    counts = counts_of([0, 12], 30, [14, 5], 24)
+@pytest.mark.parametrize(
+    ("kind", "first"), [(em.likelihoods.CorrelatedCells, 0), (em.likelihoods.CorrelatedNormal, 8)]
+)
+def test_against_sums_over_the_square(kind: Any, first: int) -> None:
+    """Two bases, with a count of 0 if that is possible, nuisance parameters integrated out."""
+    likelihood = kind(within_correlation_scale=0.02)
+    counts = counts_of([first, 12], 30, [14, 5], 24)
     posterior = estimate_exact(counts, em.CountModel(delta=0.02, likelihood=likelihood))
     assert posterior.trustworthy
     expected = brute_force(likelihood, counts, 0.02)
     found = posterior.quantile("epsilon", QUANTILES)
     # Points of the twin's grid are either inside or outside a region: about 0.02 in epsilon.
     np.testing.assert_allclose(found, expected, atol=0.04, rtol=0.01)
+    if first > 0:
+        return
     # Control: the published density, which is unbounded at the count of 0, gives another result.
     published = estimate_exact(
         counts, em.CountModel(delta=0.02, likelihood=em.likelihoods.CorrelatedNormal())
@@ -216,38 +221,6 @@ def test_a_mode_near_zero_is_what_the_bases_say() -> None:
     # It depends on delta: if the strip is thinner still, it has no prior probability.
     middle = [k for k in range(20) if 20 <= WEAK_X[k] <= 80 or k == LEAKING]
     assert near_zero(counts.take(np.array(middle)), em.likelihoods.CorrelatedCells()) < 0.5
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [em.likelihoods.CorrelatedCells, em.likelihoods.CorrelatedNormal],
-)
-def test_files_know_them_by_class(
-    kind: type[em.likelihoods.CorrelatedCells], tmp_path: Path
-) -> None:
-    counts = counts_of([5, 9], 50, [20, 31], 40)
-    model = em.CountModel(delta=0.01, likelihood=kind(within_correlation_scale=0.02))
-    posterior = estimate_exact(counts, model)
-    posterior.save(tmp_path / "posterior.nc")
-    again = em.load(tmp_path / "posterior.nc")
-    assert again.model == model
-    for name in posterior.parameters:
-        np.testing.assert_array_equal(
-            again.quantile(name, QUANTILES), posterior.quantile(name, QUANTILES)
-        )
-    rng = np.random.default_rng
-    drawn = posterior.draws(4000, rng=rng(1))
-    np.testing.assert_array_equal(
-        again.draws(4000, rng=rng(1))["within_correlation"], drawn["within_correlation"]
-    )
-    # 4000 draws and a mesh: 0.03 of the spread of the parameter, some standard errors.
-    values = np.asarray(drawn["within_correlation"])
-    assert values.mean() == pytest.approx(
-        posterior.mean("within_correlation"), abs=0.1 * values.std()
-    )
 
 
 def test_other_models_are_set_beside_it() -> None:

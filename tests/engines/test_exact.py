@@ -20,7 +20,6 @@ from epsilometer.model.priors import (
     HalfNormal,
     LogNormal,
     Prior,
-    Uniform,
 )
 from epsilometer.posteriors.panels import PanelDensity, gauss_legendre
 from tests.drawn import binomial_counts
@@ -109,49 +108,6 @@ def test_golden_correlated(name: str) -> None:
     assert posterior.mean("strength") == pytest.approx(strength, abs=0.002)
 
 
-def test_correlated_against_two_dimensional_sums() -> None:
-    """One base, tau and rho fixed by a tiny prior scale: the posterior on a plain grid."""
-    likelihood = CorrelatedNormal(within_correlation_scale=1e-7)
-    counts = _counts([12], 50, [9], 40)
-    posterior = estimate_exact(counts, CountModel(delta=0.01, likelihood=likelihood))
-    points = 500
-    angle = (np.arange(points) + 0.5) / points * np.pi / 2
-    rate = np.sin(angle) ** 2
-    weight = np.sin(2 * angle)
-    alpha, beta = rate[:, None, None], rate[None, :, None]
-    from epsilometer.model import region
-
-    level = region.critical_epsilon(alpha[..., 0], beta[..., 0], 0.01)
-    bound = float(likelihood.cross_correlation_bound(counts, 0.0))
-    nodes, weights = np.polynomial.legendre.leggauss(9)
-    mass = np.zeros((points, points))
-    for r, w in zip(nodes, weights, strict=True):
-        logs = likelihood.log_density(
-            counts, alpha, beta, within_correlation=0.0, cross_correlation=float(r) * bound
-        )[..., 0]
-        mass += 0.5 * w * np.exp(logs) * weight[:, None] * weight[None, :]
-    # rho is shared by a single base only, so mixing the likelihood over rho first is exact.
-    epsilon = np.asarray((np.arange(240) + 0.5) * 0.05, dtype=np.float64)
-    order = np.argsort(level, axis=None)
-    cumulative = np.append(0.0, np.cumsum(mass.ravel()[order]))
-    inside = cumulative[np.searchsorted(level.ravel()[order], epsilon, side="right")]
-    strength = (np.arange(40) + 0.5) / 40
-    post = np.zeros(len(epsilon))
-    for s in strength:
-        levels = region.critical_epsilon(alpha[..., 0], beta[..., 0], s * 0.01).ravel()
-        nearest = np.argsort(levels)
-        summed = np.append(0.0, np.cumsum(mass.ravel()[nearest]))
-        core = summed[np.searchsorted(levels[nearest], s * epsilon, side="right")]
-        area = np.exp(region.log_area(epsilon, 0.01)) - np.exp(
-            [float(region.log_area(s * e, s * 0.01)) for e in epsilon]
-        )
-        post += (inside - core) / area
-    post *= np.exp(-0.5 * epsilon**2 / 10)
-    expected = quantile(epsilon, post / post.sum(), QUANTILES)
-    # Points of a 500 x 500 grid are either inside or outside the region: about 0.02 in epsilon.
-    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.04)
-
-
 WEAK = (
     [14, 10, 4, 9, 12, 10, 11, 12, 13, 14, 24, 6, 13, 9, 9, 9, 13, 12, 13, 10],
     [91, 76, 84, 71, 84, 87, 85, 85, 91, 89, 91, 89, 89, 83, 87, 87, 87, 88, 89, 86],
@@ -212,27 +168,6 @@ def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
     found = estimate_exact(counts, model).log_evidence
     # rho has a rule of few nodes in the engine.
     assert found == pytest.approx(expected, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    "prior",
-    [
-        HalfNormal(scale=1.0),
-        Exponential(mean=2.0),
-        LogNormal(median=2.0, log_scale=0.5),
-        Uniform(upper=6.0),
-    ],
-)
-def test_priors_for_epsilon_by_reweighting(prior: Prior) -> None:
-    """Posterior means under another prior equal reweighted means under a wide one."""
-    assert not isinstance(prior, Fixed)
-    counts = _counts([10, 20], 100, [20, 15], 100)
-    wide = estimate_exact(counts, CountModel(delta=0.01, epsilon=Uniform(upper=25.0)))
-    other = estimate_exact(counts, CountModel(delta=0.01, epsilon=prior))
-    epsilon = np.linspace(1e-3, 24.99, 20_000)
-    weight = wide.density("epsilon", epsilon) * np.exp(prior.log_density(epsilon))
-    expected = float(np.sum(weight * epsilon) / np.sum(weight))
-    assert other.mean("epsilon") == pytest.approx(expected, rel=2e-3)
 
 
 FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
@@ -305,30 +240,6 @@ def test_no_attack_is_likelier_than_at_its_own_rates() -> None:
         assert logs <= largest + 1e-12
         # Rates a thousandth apart come this near to the maximum.
         assert logs == pytest.approx(largest, abs=1e-4)
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.0, 5.0), (7.5, 1.5)])
-def test_beta_priors_for_the_strength_by_reweighting(a: float, b: float) -> None:
-    counts = _counts([10, 20], 100, [20, 15], 100)
-    flat = estimate_exact(counts, CountModel(delta=0.01))
-    other = estimate_exact(counts, CountModel(delta=0.01, strength=Beta(a=a, b=b)))
-    # Midpoints of equal cells in arcsine scale, fine at both ends where Beta(.5, .5) is infinite.
-    angle = (np.arange(20_000) + 0.5) / 20_000 * np.pi / 2
-    s = np.sin(angle) ** 2
-    weight = flat.density("strength", s) * np.exp(Beta(a=a, b=b).log_density(s)) * np.sin(2 * angle)
-    expected = float(np.sum(weight * s) / np.sum(weight))
-    assert other.mean("strength") == pytest.approx(expected, abs=2e-3)
-
-
-def test_strength_one_is_the_limit() -> None:
-    counts = _counts([200], 500, [200], 500)
-    near, limit = (
-        estimate_exact(counts, CountModel(delta=0.01, strength=Fixed(value=s)))
-        for s in (1 - 1e-6, 1.0)
-    )
-    np.testing.assert_allclose(
-        near.quantile("epsilon", QUANTILES), limit.quantile("epsilon", QUANTILES), atol=1e-4
-    )
 
 
 def test_fixed_epsilon_and_both_fixed() -> None:
@@ -433,16 +344,6 @@ def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPa
         _counts([5, 30], 50, [20, 10], 60), CountModel(delta=0.02, strength=Fixed(value=1.0))
     )
     assert askers == {threading.main_thread()}
-
-
-def test_the_error_estimate_is_true() -> None:
-    counts = _counts([10, 30], 200, [20, 50], 200)
-    loose = estimate_exact(counts, CountModel(delta=0.01), ExactSettings(tolerance=0.05))
-    tight = estimate_exact(
-        counts, CountModel(delta=0.01), ExactSettings(tolerance=1e-6, most_levels=4)
-    )
-    gap = np.abs(loose.quantile("epsilon", QUANTILES) - tight.quantile("epsilon", QUANTILES))
-    assert np.max(gap) <= loose.accuracy.error + 1e-6
 
 
 def test_a_prior_that_reaches_too_far_is_refused() -> None:

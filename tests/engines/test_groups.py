@@ -183,14 +183,6 @@ def test_spread_0_is_one_pooled_attack() -> None:
     assert at_once.log_evidence - pooled.log_evidence == pytest.approx(choices, abs=1e-3)
 
 
-def test_a_small_spread_comes_near_to_one_pooled_attack() -> None:
-    close = scattered(spread=fixed(1e-4))
-    near, pooled = estimate(SMALL, close), estimate(SMALL.pooled(), MODEL)
-    assert near.quantile("epsilon", [0.05, 0.5, 0.95]) == pytest.approx(
-        pooled.quantile("epsilon", [0.05, 0.5, 0.95]), rel=0.01
-    )
-
-
 def test_groups_of_one_are_the_independent_model() -> None:
     alone = replace(SMALL, groups=("a", "b", "c", "d", ""))
     apart = estimate(alone, replace(MODEL, dependence=em.likelihoods.IndependentRows()))
@@ -290,21 +282,6 @@ def test_correlated_counts_in_groups_by_mcmc() -> None:
     }
     # Possibly correlated decisions say less about the scatter, and much the same about epsilon.
     assert sampled.median("epsilon") == pytest.approx(exact_small().median("epsilon"), rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (replace(MODEL, dependence=em.likelihoods.PooledGroups()), "pooled groups"),
-        (
-            scattered(spread=fixed(0.0)),
-            "spread > 0",
-        ),
-    ],
-)
-def test_what_the_sampler_cannot_do_is_refused(model: em.CountModel, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        mcmc(model)
 
 
 @pytest.mark.slow

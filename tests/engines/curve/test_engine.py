@@ -260,18 +260,16 @@ STATED = {
 }
 
 
-@pytest.mark.parametrize("name", ["three that differ", "pinned"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pinned",
+        "three that differ",
+        pytest.param("one base", marks=pytest.mark.slow),
+        pytest.param("all members first", marks=pytest.mark.slow),
+    ],
+)
 def test_the_stated_error_holds(name: str) -> None:
-    check_stated_error(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STATED)
-def test_the_stated_error_holds_everywhere(name: str) -> None:
-    check_stated_error(name)
-
-
-def check_stated_error(name: str) -> None:
     scores, model = STATED[name]
     posterior = estimate(scores, model)
     assert posterior.trustworthy

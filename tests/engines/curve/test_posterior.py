@@ -64,14 +64,6 @@ def test_answers_about_a_parameter_agree(posterior: CurvePosterior, name: str) -
     assert posterior.standard_deviation(name) == pytest.approx(quantiles.std(), rel=1e-2)
 
 
-def test_means_are_finite_where_no_curve_lacks_an_epsilon(posterior: CurvePosterior) -> None:
-    # Rounding in sums of a few thousand terms.
-    assert posterior.epsilon_at(1e-3).infinite < 1e-12
-    assert posterior.shown.infinite < 1e-12
-    assert np.isfinite(posterior.mean("shown"))
-    assert all(np.isfinite(leak.mean()) for leak in posterior.leaks)
-
-
 def test_shown_lies_between_single_bases_and_the_algorithm(posterior: CurvePosterior) -> None:
     shown = posterior.quantile("shown", CHANCES[1:-1])
     # Sums on a coarser axis for bases: a few hundredths.
@@ -399,7 +391,7 @@ def test_another_prior_is_estimating_with_it(posterior: CurvePosterior) -> None:
     )
 
 
-@pytest.mark.parametrize("scale", [0.7, 2.0, 8.0])
+@pytest.mark.parametrize("scale", [0.7, 8.0])
 def test_known_likelihoods_give_the_same_solution(posterior: CurvePosterior, scale: float) -> None:
     model = replace(posterior.model, epsilon=em.priors.HalfNormal(scale=scale))
     tables, resolution = posterior.tables, posterior.resolution

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.mcmc.diagnostics import Diagnostics
 from epsilometer.errors import InputError
@@ -73,6 +74,7 @@ class SamplePosterior(CountPosterior):
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
         """Joint draws with replacement from the pooled chains."""
+        size = _validate.whole_number("size", size, least=0)
         chosen = rng.integers(next(iter(self.samples.values())).size, size=size)
         return {name: draws.ravel()[chosen] for name, draws in self.samples.items()}
 
