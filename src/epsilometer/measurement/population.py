@@ -187,6 +187,12 @@ class Population(Displayed, view="inputs.POPULATION"):
         return digest.hexdigest()
 
 
+def dataset_of(point: Point) -> Dataset:
+    """One record as a dataset."""
+    labels = None if point.label is None else np.asarray([point.label])
+    return Dataset(features=np.asarray(point.features)[None], labels=labels)
+
+
 def points_of(dataset: Dataset) -> list[Point]:
     """The records of a dataset one by one, as copies."""
     labels: Any = [None] * len(dataset) if dataset.labels is None else dataset.labels

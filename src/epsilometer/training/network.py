@@ -7,7 +7,6 @@ compiled and processes non-zero features only (`network_kernels`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.population import Array, Dataset, Point
+from epsilometer.measurement.population import Array, Dataset, Point, dataset_of
 
 Floats = NDArray[np.float32]
 
@@ -135,14 +134,7 @@ class Network:
 
         NaN or infinite for a model that diverged.
         """
-        label = point.label
-        if not isinstance(label, Integral) or not 0 <= int(label) < self.classes:
-            raise self._no_class(label)
-        into, into_biases, out, out_biases = (part.astype(np.float64) for part in model)
-        with np.errstate(over="ignore", invalid="ignore"):
-            units = np.maximum(np.ravel(point.features) @ into + into_biases, 0.0)
-            scores = out @ units + out_biases
-            return float(np.logaddexp.reduce(scores - scores[int(label)]))
+        return float(self.losses(model, dataset_of(point))[0])
 
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
         """The network before training."""
@@ -203,14 +195,11 @@ class Network:
             )
         if labels.min() < 0 or labels.max() >= self.classes:
             wrong = labels.max() if labels.max() >= self.classes else labels.min()
-            raise self._no_class(wrong)
+            raise InputError(
+                f"expected whole numbers from 0 to {self.classes - 1} as labels "
+                f"(classes={self.classes}), got {wrong}."
+            )
         return labels.astype(np.int64)
-
-    def _no_class(self, label: Any) -> InputError:
-        return InputError(
-            f"expected whole numbers from 0 to {self.classes - 1} as labels "
-            f"(classes={self.classes}), got {label}."
-        )
 
 
 def network(*, initialisation: str = "random", **options: Any) -> Network:

@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilometer import _extras
 from epsilometer.errors import InputError
-from epsilometer.measurement.population import Array, Dataset, Point
+from epsilometer.measurement.population import Array, Dataset, Point, dataset_of
 
 Module = Any
 """A ``torch.nn.Module``; typed as Any because PyTorch is imported only when something is trained."""
@@ -91,9 +91,7 @@ def in_evaluation_mode(module: Module) -> Module:
 def features_for(module: Module, features: Array) -> Any:
     """A copy of the features as a tensor with the dtype and device of the module's parameters."""
     torch = loaded()
-    first = next(module.parameters(), None)
-    if first is None:
-        return torch.tensor(np.asarray(features), dtype=torch.get_default_dtype())
+    first = next(module.parameters(), torch.empty(0))
     return torch.tensor(np.asarray(features), dtype=first.dtype, device=first.device)
 
 
@@ -147,9 +145,7 @@ class ModuleAlgorithm:
 
     def loss(self, model: Module, point: Point) -> float:
         """Cross-entropy of one record in nats, in evaluation mode."""
-        labels = None if point.label is None else np.asarray([point.label])
-        one = Dataset(features=np.asarray(point.features)[None], labels=labels)
-        return float(self.losses(model, one)[0])
+        return float(self.losses(model, dataset_of(point))[0])
 
     def losses(self, model: Module, points: Dataset) -> Array:
         """Cross-entropies of many records at once."""
