@@ -62,9 +62,14 @@ def _scenarios(config: dict[str, Any]) -> dict[str, em.AttackCounts]:
 def _region(axes: Axes, posterior: em.engines.CountPosterior) -> None:
     """Darker where the region of the posterior surely reaches; the observed rates as dots."""
     ticks = (np.arange(POINTS) + 0.5) / POINTS
-    reached = em.engines.region_probability(posterior, ticks[None, :], ticks[:, None])
+    alpha, beta, inside = ticks[None, :], ticks[:, None], 1 - posterior.model.delta
+    # The smallest epsilon whose region contains the point, and the probability of a larger one.
+    ratio = np.maximum((inside - alpha) / beta, (inside - beta) / alpha)
+    critical = np.log(np.maximum(ratio, 1.0))
+    probability = np.linspace(0, 1, POINTS)[1:-1]
+    below = np.interp(critical, posterior.quantile("epsilon", probability), probability, 0, 1)
     # The paper leaves out the mirror image above the line of guessing, where no attack should be.
-    reached = np.where(ticks[None, :] + ticks[:, None] <= 1, reached, 0.0)
+    reached = np.where(alpha + beta <= 1, 1 - below, 0.0)
     axes.imshow(
         reached, origin="lower", extent=(0, 1, 0, 1), cmap="Greys", vmin=0, vmax=1.6, zorder=0
     )
