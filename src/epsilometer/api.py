@@ -319,9 +319,9 @@ def prove(
     source = source_of(data)
     known = source.asked
     if delta is None:
-        if source.known is None:
+        if source.result is None:
             raise InputError("expected `delta=` with 0 <= delta < 1: it has no default.")
-        delta = source.known.delta
+        delta = source.result.delta
     provable = source.provable
     proof = proofs.prove(
         provable,
@@ -394,7 +394,7 @@ def judge(
 def _result(given: Any, **asked: Any) -> Result:
     """The result of a posterior, judged; data that are not estimated yet are refused."""
     source = source_of(given)
-    if source.known is None:
+    if source.result is None:
         raise InputError(
             "expected a posterior, a result or a result folder, got data: estimate them first, "
             "em.estimate(data, delta=...)."
@@ -484,19 +484,19 @@ def compare(
         Called with a line of text from time to time.
     """
     source = source_of(data)
-    known, chosen = answering.prepared(source, model, delta)
-    same = source.known is not None and source.known.posterior.model == chosen
+    held, chosen = answering.prepared(source, model, delta)
+    known: Any = source.result
     if posteriors is None:
-        own = source.known.posterior if same else None
-        posteriors = estimators.posteriors_of(known, chosen, known=own, on_message=on_message)
+        own = known.posterior if known is not None and known.posterior.model == chosen else None
+        posteriors = estimators.posteriors_of(held, chosen, known=own, on_message=on_message)
     comparison = estimators.compare(
-        known,
+        held,
         delta=chosen.delta,
         significance=significance,
         posteriors=posteriors,
         independent=source.asked.get("independent", True) if independent is None else independent,
     )
-    tell(known.flaws)
+    tell(held.flaws)
     return comparison
 
 

@@ -13,8 +13,6 @@ import pytest
 import epsilometer as em
 from epsilometer.auditing.config import read_audit
 from epsilometer.inputs.held import source_of
-from epsilometer.judgement.judging import result_of
-from epsilometer.judgement.question import Question
 
 STORED = Path(__file__).with_name("stored")
 NUMBERS: dict[str, dict[str, list[float]]] = json.loads((STORED / "numbers.json").read_text())
@@ -51,12 +49,10 @@ def test_families_of_a_stored_model_are_found_by_their_former_names() -> None:
 @each_audit
 def test_result_folders_have_the_same_claim_verdict_and_numbers(name: str) -> None:
     known = summary_of(name)
-    recorded = source_of(STORED / f"{name}-result").known
-    assert recorded is not None
-    asked = recorded.asked
-    assert asked["claim"] == known["claim"]["epsilon"]
-    assert asked["claim_source"] == known["claim"]["source"]
-    result = result_of(recorded.posterior, Question(**asked))
+    result = source_of(STORED / f"{name}-result").result
+    assert result is not None
+    assert result.question.claim == known["claim"]["epsilon"]
+    assert result.question.claim_source == known["claim"]["source"]
     assert result.kind == "curve"
     epsilon = known["epsilon"]
     interval = result.posterior.credible_interval("epsilon", epsilon["level"])
@@ -76,10 +72,10 @@ def test_result_folders_have_the_same_claim_verdict_and_numbers(name: str) -> No
 
 
 def test_the_count_model_beside_the_result_is_read_too() -> None:
-    recorded = source_of(STORED / "many-result").known
+    recorded: Any = source_of(STORED / "many-result").result
     assert recorded is not None
     known = summary_of("many")["published"]["epsilon"]
-    interval = recorded.counted.credible_interval("epsilon", known["level"])
+    interval = recorded.beside.posterior.credible_interval("epsilon", known["level"])
     np.testing.assert_allclose(interval, known["interval"], rtol=SAME)
 
 

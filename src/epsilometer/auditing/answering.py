@@ -54,7 +54,7 @@ def prepared(
         raise InputError(
             f"expected CountModel or CurveModel, 'curve' or 'count', got model={_shown(model)}."
         )
-    known = source.known
+    known: Any = source.result
     if delta is None and known is None:
         raise InputError(
             "expected `delta=` with 0 <= delta < 1, or a model, which has one: this privacy parameter "
@@ -77,7 +77,7 @@ def question_of(source: Source, delta: float, **given: Any) -> Question:
     ``delta`` is that of the model.
     """
     asked = source.asked
-    if source.known is not None and delta != source.known.delta:
+    if source.result is not None and delta != source.result.delta:
         asked.pop("deltas", None)
     chosen = {name: value for name, value in given.items() if value is not None}
     if "claim" in chosen:
@@ -103,7 +103,7 @@ def result_for(
     whole, or as arguments of `question_of`.
     """
     source = source_of(given)
-    known = source.known
+    known = source.result
     if delta is not None:
         delta = _validate.delta(delta)
         if isinstance(model, CountModel | CurveModel):
@@ -122,16 +122,15 @@ def result_for(
 
 def judged(source: Source, question: Question, *, on_message: Any, origin: Any = None) -> Result:
     """A result that was read or given, judged by another question."""
-    if source.result is not None:
-        kept = source.result if origin is None else replace(source.result, origin=origin)
-        return replace(kept, question=question, on_message=on_message)
-    recorded = source.recorded
-    assert recorded is not None
-    return result_of(
-        recorded.posterior,
-        question,
-        scores=source.models,
-        beside=None if recorded.kind == COUNT else recorded.count_reader,
-        origin=replace(recorded.origin, curves=source.curves) if origin is None else origin,
+    result: Any = source.result
+    if origin is None and source.reread is not None:
+        origin = replace(result.origin, curves=source.curves)
+    scores = {"scores": source.models} if result.kind == COUNT else {}
+    answer: Result = replace(
+        result,
+        question=question,
         on_message=on_message,
+        origin=result.origin if origin is None else origin,
+        **scores,
     )
+    return answer

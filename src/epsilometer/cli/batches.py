@@ -14,8 +14,8 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import POSTERIOR, is_result, losses_in, open_result, read_summary
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.recorded import Recorded
     from epsilometer.inputs.source import LossOptions, Source
+    from epsilometer.judgement.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,22 +25,24 @@ class Batches:
     A result alone is judged again; with other files it is updated.
     """
 
-    recorded: Recorded | None
+    before: Source | None
     sources: tuple[Source, ...]
 
     @classmethod
     def read(cls, files: list[str], options: LossOptions) -> Batches:
         """Read all files before any work is done."""
+        from epsilometer.inputs.source import NO_OPTIONS
         from epsilometer.inputs.sources import of_result, read_folder_losses
 
-        recorded, rest = None, list(files)
+        before, rest = None, list(files)
         if files[0] != STDIN and is_result(Path(files[0])):
-            recorded, rest = open_result(Path(files[0])), files[1:]
+            path, rest = Path(files[0]), files[1:]
+            before = of_result(open_result(path), path, NO_OPTIONS if rest else options)
             if not rest:
-                return cls(recorded=recorded, sources=(of_result(recorded, options),))
+                return cls(before=before, sources=(before,))
         if rest.count(STDIN) > 1:
             raise InputError("expected standard input (-) once, got it twice.")
-        options = replace(options, default_statistic=_own_statistic(recorded))
+        options = replace(options, default_statistic=_own_statistic(before))
         sources: list[Source] = []
         for file in rest:
             if file == STDIN or not is_result(Path(file)):
@@ -53,25 +55,30 @@ class Batches:
                 )
         if len({source.scores is None for source in sources}) > 1:
             raise InputError("expected counts or scores in all files, got both.")
-        return cls(recorded=recorded, sources=tuple(sources))
+        return cls(before=before, sources=tuple(sources))
 
     @property
     def updates(self) -> bool:
         """Whether there are new data for the result."""
-        return self.recorded is not None and self.sources[0].recorded is None
+        return self.before is not None and self.sources[0].result is None
 
     @property
     def kind(self) -> str:
         """The default model: that of the result to update, or of the files."""
-        if self.recorded is not None and self.updates:
-            return self.recorded.kind
-        return self.sources[0].kind
+        return (self.before or self.sources[0]).kind
 
-    def own(self, kind: str) -> Recorded | None:
+    @property
+    def result(self) -> Result | None:
+        """The result that the first file is, if it is one."""
+        return None if self.before is None else self.before.result
+
+    def own(self, kind: str) -> Result | None:
         """The result of a model; one to update must have it."""
-        own = None if self.recorded is None else self.recorded.of_kind(kind)
-        if self.updates and own is None and self.recorded is not None:
-            raise InputError(f"{self.recorded.path}: has no posterior of the {kind} model.")
+        if self.before is None:
+            return None
+        own = self.before.answer(kind)
+        if self.updates and own is None:
+            raise InputError(f"{self.before.label}: has no posterior of the {kind} model.")
         return own
 
     @property
@@ -82,7 +89,7 @@ class Batches:
             return None
         return known[0].joined(*known[1:])
 
-    def together(self, own: Recorded | None, parts: list[Any]) -> Any:
+    def together(self, own: Result | None, parts: list[Any]) -> Any:
         """All data, those of the result to update first."""
         first, *rest = [own.data, *parts] if self.updates and own is not None else parts
         for part in rest:
@@ -108,18 +115,17 @@ class Batches:
 
     def _is_own(self, folder: Path) -> bool:
         """Whether a folder is that of the result that was given."""
-        if self.recorded is None:
+        if self.before is None:
             return False
-        path = self.recorded.path
+        path = Path(self.before.label)
         return folder.resolve() == (path if path.is_dir() else path.parent).resolve()
 
 
-def _own_statistic(recorded: Recorded | None) -> str | None:
+def _own_statistic(before: Source | None) -> str | None:
     """The statistic of a result's audit, so that new losses are scored in the same way."""
-    if recorded is None:
+    if before is None:
         return None
-    known, path = recorded.known, recorded.path
-    if not path.is_dir() and path.name == POSTERIOR:  # the file of a result, given by itself
-        known = read_summary(path.parent)
-    statistic: str | None = known.get("counts", {}).get("statistic")
+    path = Path(before.label)
+    folder = path.parent if path.name == POSTERIOR else path  # the posterior of a result, by itself
+    statistic: str | None = read_summary(folder).get("counts", {}).get("statistic")
     return statistic

@@ -39,11 +39,11 @@ def compare(
     outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     reading = LossOptions(**vars(losses))
     source = results.source_of(file, reading)
-    if delta is None and source.recorded is not None:
-        delta = source.recorded.delta
+    if delta is None and source.result is not None:
+        delta = source.result.delta
     options.need_delta(delta)
     if reading.given:
-        source = replace(source, recorded=None)  # its losses are read in another way
+        source = replace(source, result=None)  # its losses are read in another way
     with results.progress("compare") as (report, _):
         comparison = em.compare(source, delta=delta, significance=significance, on_message=report)
     if figure is not None:

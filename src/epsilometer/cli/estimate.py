@@ -14,8 +14,8 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.recorded import Recorded
     from epsilometer.judgement.question import Question
+    from epsilometer.judgement.result import Result
 
 
 @options.flat
@@ -51,13 +51,13 @@ def estimate(
     kind = assumed.kind(data.kind)
     if kind == CURVE and delivery.check_model:
         raise InputError("--check-model is for --model count; the curve model is always checked.")
-    if data.recorded is None:
+    if data.result is None:
         options.need_delta(delta)
     parts = [source.data(kind) for source in data.sources]
-    recorded = data.own(kind)
-    together = data.together(recorded, parts)
-    model = _model(data, recorded, kind, deltas, parts, assumed)
-    begun = None if recorded is None or assumed.engine else recorded.posterior
+    own = data.own(kind)
+    together = data.together(own, parts)
+    model = _model(data, own, kind, deltas, parts, assumed)
+    begun = None if own is None or assumed.engine else own.posterior
     settings = None if kind == CURVE else assumed.settings(begun)
     claims.check(deltas)
     verdict.check()
@@ -68,12 +68,12 @@ def estimate(
     data.check_output(delivery.output)
     delivery.check(lambda folder: data.may_replace(folder, together))
     again = reading.given or assumed.engine or data.updates
-    if recorded is not None and not again and model == recorded.posterior.model:
-        source = replace(data.sources[0], recorded=recorded)
+    if own is not None and not again and model == own.posterior.model:
+        source = replace(data.sources[0], result=own)
         result = judged(source, question, on_message=results.tell)
     else:
-        if data.updates and recorded is not None:
-            settings = recorded.posterior.engine
+        if data.updates and own is not None:
+            settings = own.posterior.engine
         posterior = results.run_engine(together, model, settings)
         result = result_of(posterior, question, scores=data.scores, on_message=results.tell)
     return deliver(result, delivery, verdict, file=Path(files[-1]))
@@ -91,11 +91,12 @@ def _question(
 
     The claim of a result holds at its own delta only.
     """
-    known = {} if data.recorded is None else data.recorded.asked
+    known = {} if data.before is None else data.before.asked
     several = len(deltas) > 1
-    if deltas or data.recorded is None or model.delta != data.recorded.delta:
+    other = data.result is None or model.delta != data.result.delta
+    if deltas or other:
         known.pop("deltas", None)
-    if data.recorded is None or several or model.delta != data.recorded.delta:
+    if several or other:
         known = {name: value for name, value in known.items() if not name.startswith("claim")}
     return verdict.question(
         delivery,
@@ -108,7 +109,7 @@ def _question(
 
 def _model(
     data: Batches,
-    own: Recorded | None,
+    own: Result | None,
     kind: str,
     deltas: tuple[float, ...],
     parts: list[Any],
@@ -117,10 +118,11 @@ def _model(
     """The model of the options, or of the result with these options; one to update keeps its own."""
     from epsilometer.model.from_words import with_changes
 
-    delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
+    delta = deltas[0] if deltas or data.result is None else data.result.delta
     made = assumed.made(kind, delta, *parts)
     if own is None:
         return made
+    assert data.before is not None
     given, known = [*assumed.words, *(["delta"] if deltas else [])], own.posterior.model
     if not data.updates:
         return with_changes(known, made, given)
@@ -130,13 +132,13 @@ def _model(
     if other:
         listed = ", ".join(f"--{name.replace('_', '-')}" for name in other)
         raise InputError(
-            f"{listed} contradicts {own.path}: leave the option out, or estimate from all files again."
+            f"{listed} contradicts {data.before.label}: leave the option out, or estimate from all files again."
         )
     if kind != CURVE and not known.likelihood.parameters:
         for source, counts in zip(data.sources, parts, strict=True):
             if counts.measured is not None and counts.measured.cross_fed:
                 results.warn(
-                    f"warning: {source.label}: counts of cross-fed models, but {own.path} assumes "
+                    f"warning: {source.label}: counts of cross-fed models, but {data.before.label} assumes "
                     "independent decisions, so the interval is too narrow."
                 )
     return known

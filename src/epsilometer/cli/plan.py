@@ -99,13 +99,13 @@ class ScenarioOptions:
 
         source = results.source_of(str(path), LossOptions())
         kind = COUNT if self.counted else self.model or source.kind
-        recorded = None if source.recorded is None else source.recorded.of_kind(kind)
-        if recorded is not None:
+        answer = source.answer(kind)
+        if answer is not None:
             for name in ("delta", "likelihood"):
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name} is that of the pilot's result; leave it out.")
-            return recorded.posterior
-        known = None if source.recorded is None else source.recorded.delta
+            return answer.posterior
+        known = None if source.result is None else source.result.delta
         delta: Any = known if self.delta is None else self.delta
         options.need_delta(delta)
         data = source.data(kind)

@@ -54,14 +54,15 @@ def prove(
     if claim is not None:
         options.check_claim(claim)
     source = results.source_of(file, LossOptions(statistic=statistic, variant=variant))
-    known, recorded = source.asked, source.recorded
-    if delta is None and recorded is not None:
-        delta = recorded.delta
+    result = source.result
+    if delta is None and result is not None:
+        delta = result.delta
     options.need_delta(delta)
     delta = _validate.delta(delta)
     stated: Any = claim
-    if claim is None and recorded is not None and recorded.claim and delta == recorded.delta:
-        stated = recorded.claim.stated
+    if claim is None and result is not None and delta == result.delta:
+        stated = result.question.claim
+        stated = stated(delta) if callable(stated) else stated
     stated = em.judgement.Question(claim=stated).claim  # where infinity becomes no promise
     promised = not isinstance(stated, em.judgement.NoPromise)
     if not promised:
@@ -69,7 +70,7 @@ def prove(
     elif stated is None and fail_on != "never":
         raise InputError(f"--fail-on {fail_on} needs a claimed epsilon: --claim.")
     claim = stated if promised else None
-    independent = False if shared_models else known.get("independent", True)
+    independent = False if shared_models else None
     proof = em.prove(source, delta=delta, claim=claim, error=error, independent=independent)
     results.answer(as_json, proof.described, lambda: _text(proof, source.provable))
     refused = not promised or (fail_on == "proven" and proof.refuted)

@@ -57,7 +57,7 @@ def report(
     verdict.check()
     delivery.check()
     source = results.source_of(result, LossOptions())
-    known = source.known
+    known = source.result
     if known is None:
         options.need_delta(delta)
     elif delta is not None and delta != known.delta:

@@ -145,9 +145,9 @@ def source_of(given: Any, options: LossOptions = NO_OPTIONS) -> Source:
     if isinstance(given, str | PathLike):
         return sources.read(Path(given), options)
     if isinstance(given, Result):
-        return sources.of_known(given)
+        return sources.of_result(given)
     if hasattr(given, "provenance") and hasattr(given, "credible_interval"):
-        return sources.of_known(result_of(given))
+        return sources.of_result(result_of(given))
     made = _of_data(given, options)
     if made is None:
         made = _of_arrays(given, options)

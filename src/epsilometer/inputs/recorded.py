@@ -7,18 +7,17 @@ untrusted: the summary is validated, and compared with the posterior.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from epsilometer import _files
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.judgement.claims import NoPromise
-    from epsilometer.judgement.result import Origin
+    from epsilometer.judgement.question import Question
+    from epsilometer.judgement.result import Origin, Result
+    from epsilometer.model.counts import AttackCounts
 
 POSTERIOR, COUNT_POSTERIOR = "posterior.nc", "count.nc"
 OLD_COUNT_POSTERIOR = "published.nc"
@@ -41,147 +40,6 @@ MOST_NAMED = 8
 """Most variants of an audit that an error lists."""
 
 
-class RecordedClaim(NamedTuple):
-    """The claim that was judged, as a question takes it, and its source, if known."""
-
-    stated: float | NoPromise
-    source: str | None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Recorded:
-    """A written result: its posterior and its summary.
-
-    Attributes
-    ----------
-    path
-        The folder, or the file of the posterior alone.
-    posterior
-        The posterior of the result.
-    known
-        The validated summary; empty without one.
-    """
-
-    path: Path
-    posterior: Any
-    known: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        """The model of the posterior."""
-        whole = self.posterior.provenance.engine == CURVE
-        return CURVE if whole else COUNT
-
-    @property
-    def data(self) -> Any:
-        """The scores or counts that the posterior was estimated from."""
-        return self.posterior.scores if self.kind == CURVE else self.posterior.counts
-
-    @property
-    def delta(self) -> float:
-        """The delta of the posterior."""
-        return float(self.posterior.model.delta)
-
-    @property
-    def claim(self) -> RecordedClaim | None:
-        """The judged claim, if any."""
-        claim = self.known.get("claim")
-        if claim is None:
-            return None
-        from epsilometer.judgement.claims import NoPromise
-
-        stated = claim.get("epsilon")
-        if stated is None:
-            stated = NoPromise(_files.printable(claim.get("no_promise", NoPromise().reason)))
-        return RecordedClaim(stated, claim.get("source"))
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """The question that it answered, as arguments of `Question`; what is unknown is left out."""
-        from epsilometer.judgement.verdict import Thresholds
-
-        question: dict[str, Any] = {}
-        asked = self.known.get("asked", {})
-        if asked:
-            limits = {name: asked[name] for name in ("pass_at_most", "fail_at_least")}
-            question = {
-                "error": asked["error"],
-                "thresholds": Thresholds(**limits),
-                "independent": not asked["shared_models"],
-            }
-        if self.claim is not None:
-            question |= {"claim": self.claim.stated, "claim_source": self.claim.source}
-        question |= self._several(question.get("claim"))
-        return question if self.level is None else question | {"level": self.level}
-
-    def _several(self, stated: Any) -> dict[str, Any]:
-        """The deltas of a question about several, and its claim, which may differ between them."""
-        rows = self.known.get("over_delta", {}).get("curve", [])
-        if len(rows) < 2:
-            return {}
-        claims = {row["delta"]: row["claim"] for row in rows if "claim" in row}
-        several: dict[str, Any] = {"deltas": tuple(row["delta"] for row in rows)}
-        if claims and (len(claims) < len(rows) or set(claims.values()) != {stated}):
-            several["claim"] = lambda delta: claims.get(delta, math.inf)
-        return several
-
-    @property
-    def level(self) -> float | None:
-        """Probability of the credible intervals."""
-        level: float | None = self.known.get("epsilon", {}).get("level")
-        return level
-
-    @property
-    def losses(self) -> Path | None:
-        """The file of losses that an audit wrote next to the posterior."""
-        return losses_in(self.path)
-
-    @property
-    def count_reader(self) -> Callable[[], Any] | None:
-        """Reads the posterior of the count model that `audit` wrote too; None without one."""
-        for name in (COUNT_POSTERIOR, OLD_COUNT_POSTERIOR):
-            if (self.path / name).exists():
-                return partial(_load, self.path / name)
-        return None
-
-    @cached_property
-    def counted(self) -> Any:
-        """The posterior of the count model that `audit` wrote too; None without one."""
-        return None if self.count_reader is None else self.count_reader()
-
-    def of_kind(self, kind: str) -> Recorded | None:
-        """The same result of one of the two models; None if it has no such posterior."""
-        if kind == self.kind:
-            return self
-        if kind == CURVE or self.counted is None:
-            return None
-        return replace(self, posterior=self.counted)
-
-    @cached_property
-    def origin(self) -> Origin:
-        """The origin of scores and counts, from the summary."""
-        from epsilometer.judgement.result import Origin
-
-        counted, known = self.of_kind(COUNT), self.known
-        if not known:
-            return Origin()
-        attack, failures = known.get("counts", {}), known["models_failed"]
-        if counted is not None and "target_alpha" in attack:
-            said = {"warnings": attack.get("warnings", [])}
-            rest = {name: value for name, value in attack.items() if name not in said}
-            attack = rest | {"bases": counted.data.rows()} | said
-        models = {"trained": known["models_trained"], "reused": known["models_reused"]}
-        return Origin(
-            plan=known.get("plan", {}),
-            attack=attack,
-            models=models | {"failed": len(failures)},
-            failures=tuple(failures),
-            warnings=tuple(attack.get("warnings", ())),
-            variant=known.get("variant"),
-            stopping=known.get("stopping", {}),
-        )
-
-
 def is_result(path: Path) -> bool:
     """Whether a file, or a folder, holds a posterior."""
     return (path / POSTERIOR).exists() if path.is_dir() else path.suffix.lower() == ".nc"
@@ -193,27 +51,83 @@ def losses_in(folder: Path) -> Path | None:
     return path if folder.is_dir() and path.exists() else None
 
 
-def open_result(path: Path) -> Recorded:
-    """Read a folder that holds a posterior, or the file of one."""
+def open_result(path: Path) -> Result:
+    """Read a folder that holds a posterior, or the file of one, with the question it answered."""
+    from epsilometer.engines.storage import load
+    from epsilometer.judgement.judging import result_of
+
     if not path.is_dir():
-        return Recorded(path=path, posterior=_load(path))
+        return result_of(load(path))
     if not (path / POSTERIOR).exists():
         refuse_several(path)
         raise InputError(
             f"{path}: expected a folder with {POSTERIOR}, as `estimate --output` and `audit --output` "
             "write it."
         )
-    recorded = Recorded(path=path, posterior=_load(path / POSTERIOR))
-    known = read_summary(path)
-    if known:
-        median = recorded.posterior.median("epsilon")
-        if abs(known["epsilon"]["median"] - median) > SAME * max(1.0, median):
-            raise InputError(
-                f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
-                f"{known['epsilon']['median']:g} against {median:g}); write the result again, or give "
-                f"the file {POSTERIOR} itself."
-            )
-    return replace(recorded, known=known)
+    posterior, known = load(path / POSTERIOR), read_summary(path)
+    counted = [path / name for name in (COUNT_POSTERIOR, OLD_COUNT_POSTERIOR)]
+    readers = [cache(partial(load, file)) for file in counted if file.exists()]
+    beside = readers[0] if readers else None
+    if not known:
+        return result_of(posterior, beside=beside)
+    median = posterior.median("epsilon")
+    if abs(known["epsilon"]["median"] - median) > SAME * max(1.0, median):
+        raise InputError(
+            f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
+            f"{known['epsilon']['median']:g} against {median:g}); write the result again, or give "
+            f"the file {POSTERIOR} itself."
+        )
+    if posterior.provenance.engine != CURVE:
+        counts = posterior.data
+    else:
+        counts = None if beside is None else beside().data
+    return result_of(posterior, _question(known), beside=beside, origin=_origin(known, counts))
+
+
+def _question(known: dict[str, Any]) -> Question:
+    """The question that a result answered."""
+    from epsilometer.judgement.claims import NoPromise
+    from epsilometer.judgement.question import Question
+    from epsilometer.judgement.verdict import Thresholds
+
+    question: dict[str, Any] = {"level": known["epsilon"]["level"]}
+    asked, claim = known.get("asked"), known.get("claim")
+    if asked:
+        limits = {name: asked[name] for name in ("pass_at_most", "fail_at_least")}
+        question |= {"error": asked["error"], "thresholds": Thresholds(**limits)}
+        question["independent"] = not asked["shared_models"]
+    if claim is not None:
+        nothing = NoPromise(_files.printable(claim.get("no_promise", NoPromise().reason)))
+        question |= {"claim": claim.get("epsilon", nothing), "claim_source": claim.get("source")}
+    rows = known.get("over_delta", {}).get("curve", [])
+    if len(rows) > 1:
+        question["deltas"] = tuple(row["delta"] for row in rows)
+        # The claim may differ between deltas.
+        claims = {row["delta"]: row["claim"] for row in rows if "claim" in row}
+        if claims and (len(claims) < len(rows) or {*claims.values()} != {question.get("claim")}):
+            question["claim"] = lambda delta: claims.get(delta, math.inf)
+    return Question(**question)
+
+
+def _origin(known: dict[str, Any], counts: AttackCounts | None) -> Origin:
+    """The origin of scores and counts."""
+    from epsilometer.judgement.result import Origin
+
+    attack, failures = known.get("counts", {}), known["models_failed"]
+    warnings = attack.get("warnings", [])
+    if counts is not None and "target_alpha" in attack:
+        rest = {name: value for name, value in attack.items() if name != "warnings"}
+        attack = rest | {"bases": counts.rows(), "warnings": warnings}
+    models = {"trained": known["models_trained"], "reused": known["models_reused"]}
+    return Origin(
+        plan=known.get("plan", {}),
+        attack=attack,
+        models=models | {"failed": len(failures)},
+        failures=tuple(failures),
+        warnings=tuple(warnings),
+        variant=known.get("variant"),
+        stopping=known.get("stopping", {}),
+    )
 
 
 def refuse_several(folder: Path) -> None:
@@ -239,12 +153,6 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path}: {place}: {first['msg']}.") from None
     known: dict[str, Any] = summary.model_dump(exclude_none=True)
     return known
-
-
-def _load(path: Path) -> Any:
-    from epsilometer.engines.storage import load
-
-    return load(path)
 
 
 def _model() -> Any:

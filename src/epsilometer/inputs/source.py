@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import COUNT, CURVE, Recorded
+from epsilometer.inputs.recorded import COUNT, CURVE
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
@@ -65,7 +65,7 @@ class Source:
         The data: one of the two or both.
     losses, design, attacked
         The losses behind the scores, and how they are turned into counts; None for a file of scores.
-    recorded, result
+    result
         The result that was read or given, if it was one.
     reread
         Reads the losses in the folder of a result, if it has any.
@@ -79,23 +79,20 @@ class Source:
     losses: Losses | PoolLosses | None = None
     design: Design | None = None
     attacked: AttackedBy | None = None
-    recorded: Recorded | None = None
     result: Result | None = None
     reread: Callable[[], Source] | None = None
     flaws: tuple[str, ...] = ()
 
     @property
-    def known(self) -> Any:
-        """The result that was read or given: its posterior, delta and question; None without one."""
-        return self.recorded if self.result is None else self.result
-
-    @property
     def asked(self) -> dict[str, Any]:
         """The question of the result, as arguments of `Question`; empty without one."""
-        if self.result is None:
-            return {} if self.recorded is None else self.recorded.asked
-        question = self.result.question
-        return {part.name: getattr(question, part.name) for part in fields(question)}
+        return {} if self.result is None else dict(vars(self.result.question))
+
+    def answer(self, kind: str) -> Result | None:
+        """The result of one of the two models, if there is one."""
+        if self.result is None or self.result.kind == kind:
+            return self.result
+        return getattr(self.result, "beside", None)
 
     @property
     def models(self) -> Scores | None:
@@ -119,8 +116,8 @@ class Source:
     @property
     def kind(self) -> str:
         """The default model: that of the result, or the one that suits the data."""
-        if self.known is not None:
-            return str(self.known.kind)
+        if self.result is not None:
+            return self.result.kind
         return COUNT if self.scores is None else CURVE
 
     def data(self, kind: str) -> Any:
@@ -135,11 +132,9 @@ class Source:
         """Counts as given, or those of the attack at one target rate."""
         if self.counts is not None:
             return self.counts
-        if self.losses is None and self.recorded is not None:
-            beside = self.recorded.of_kind(COUNT)
-            if beside is not None:
-                counts: AttackCounts = beside.data
-                return counts
+        beside: Any = self.answer(COUNT)
+        if self.losses is None and beside is not None:
+            return beside.data  # type: ignore[no-any-return]
         if self.losses is None and self.reread is not None:
             return self.reread()._counts()
         if self.losses is None or self.design is None or self.attacked is None:

@@ -27,7 +27,6 @@ from epsilometer.inputs.recorded import (
     LOSSES,
     POSTERIOR,
     SUMMARY,
-    Recorded,
     is_result,
     losses_in,
     open_result,
@@ -76,7 +75,7 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     from epsilometer.model.scores import Scores
 
     if is_result(path):
-        return of_result(open_result(path), options)
+        return of_result(open_result(path), path, options)
     if path.is_dir():
         return read_folder_losses(path, options)
     kind = path.suffix.lower()
@@ -144,17 +143,23 @@ def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Sour
     return Source(label=name, counts=AttackCounts(**read_counts(text, name=name)))
 
 
-def of_result(recorded: Recorded, options: LossOptions = NO_OPTIONS) -> Source:
-    """The data of a result's posterior; its losses if options apply to those."""
-    label = str(recorded.path)
-    if options.given is not None:
-        if recorded.losses is None:
-            _refuse_loss_options(options, label)
-        return replace(read_folder_losses(recorded.path, options), recorded=recorded)
-    reread = None if recorded.losses is None else partial(read_folder_losses, recorded.path)
-    data = "counts" if recorded.kind == COUNT else "scores"
-    known: dict[str, Any] = {data: recorded.data}
-    return Source(label=label, recorded=recorded, reread=reread, **known)
+def of_result(
+    result: Result, folder: Path | None = None, options: LossOptions = NO_OPTIONS
+) -> Source:
+    """A result and its data; the losses in its folder if options apply to those."""
+    label = "result" if folder is None else str(folder)
+    known: Any = result
+    reread = None
+    if folder is None or losses_in(folder) is None:
+        _refuse_loss_options(options, label)
+    elif options.given is not None:
+        return replace(read_folder_losses(folder, options), result=result)
+    else:
+        reread = partial(read_folder_losses, folder)
+    data: dict[str, Any] = {"scores": known.scores}
+    if result.kind == COUNT:
+        data["counts"] = result.data
+    return Source(label=label, result=result, reread=reread, **data)
 
 
 def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Source:
@@ -166,15 +171,6 @@ def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Sourc
             f"{folder}: cannot be read: expected a file, or a folder with {POSTERIOR} or {LOSSES}."
         )
     return _read_losses(path, str(folder), options, read_summary(folder).get("counts"))
-
-
-def of_known(result: Result) -> Source:
-    """The data of a result, and the result itself."""
-    known: Any = result
-    if isinstance(result.data, AttackCounts):
-        return Source(label="result", counts=result.data, scores=known.scores, result=result)
-    counts = None if known.beside is None else known.beside.counts
-    return Source(label="result", scores=result.data, counts=counts, result=result)
 
 
 def of_scores(scores: Scores, label: str, options: LossOptions = NO_OPTIONS) -> Source:
