@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import says_once, tell
 from epsilometer.auditing import answering, auditing
-from epsilometer.auditing.execution import NO_STORE, Execution, chosen_store
+from epsilometer.auditing.execution import Execution, chosen_store
 from epsilometer.auditing.running import run_audit, speak_to
 from epsilometer.auditing.stopping import goal_of
 from epsilometer.comparison import estimators
@@ -143,18 +143,16 @@ def audit(
         level=level,
     )
     execution = Execution(
-        accept_changed_code=accept_changed_code,
-        kept=store != NO_STORE,
-        on_progress=on_progress,
-        on_message=on_message,
+        accept_changed_code=accept_changed_code, on_progress=on_progress, on_message=on_message
     )
     how = {"executor": executor, "workers": workers, "retries": retries}
     shown = progress_of(
         "none" if callable(on_progress) else on_progress, on_message, state=_nothing
     )
-    with shown as (_, message), chosen_store(store) as kept:
+    store = chosen_store(store)
+    with shown as (_, message):
         if algorithm is None or isinstance(algorithm, str | PathLike):
-            config = auditing.of_file(algorithm, wanted, kept, execution)
+            config = auditing.of_file(algorithm, wanted, store)
         else:
             config = auditing.of_objects(algorithm, population, wanted, store)
         config = auditing.executed(config, execution, **how)
@@ -177,39 +175,28 @@ def _nothing(*_: Any) -> tuple[str, None, None]:
     return "", None, None
 
 
+class Shown(TypedDict, total=False):
+    """Who hears of the progress of an estimate."""
+
+    on_progress: OnProgress
+    on_message: OnMessage | None
+
+
 @overload
 def estimate(
-    data: Any,
-    model: CurveModel,
-    engine: CurveSettings | None = None,
-    *,
-    delta: None = None,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
+    data: Any, model: CurveModel, engine: CurveSettings | None = None, **shown: Unpack[Shown]
 ) -> CurvePosterior: ...
 
 
 @overload
 def estimate(
-    data: Any,
-    model: CountModel,
-    engine: ExactSettings | None = None,
-    *,
-    delta: None = None,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
+    data: Any, model: CountModel, engine: ExactSettings | None = None, **shown: Unpack[Shown]
 ) -> GridPosterior: ...
 
 
 @overload
 def estimate(
-    data: Any,
-    model: CountModel,
-    engine: McmcSettings,
-    *,
-    delta: None = None,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
+    data: Any, model: CountModel, engine: McmcSettings, **shown: Unpack[Shown]
 ) -> SamplePosterior: ...
 
 
@@ -220,8 +207,7 @@ def estimate(
     engine: None = None,
     *,
     delta: float | None = None,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
+    **shown: Unpack[Shown],
 ) -> Posterior: ...
 
 

@@ -119,8 +119,8 @@ def test_other_deltas_and_doubts(config: Path) -> None:
     assert len(said) == 1
     assert found.warnings[0].startswith("the accountant counted different steps or sampling rates")
     assert found.claim is not None
-    assert found.claimed_at(1e-2) == found.claim.epsilon
-    assert found.claimed_at(1e-1) < found.claim.epsilon < found.claimed_at(1e-3)
+    assert found.claim.stated(1e-2) == found.claim.epsilon
+    assert found.claim.stated(1e-1) < found.claim.epsilon < found.claim.stated(1e-3)
 
 
 @pytest.mark.parametrize("adjacency", ["include", "replace"])

@@ -109,7 +109,20 @@ def pooled_variances(without: Side, with_point: Side) -> tuple[FloatArray, Float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lira:
+class _Normal:
+    """Normals fitted to log odds; the settings of both variants."""
+
+    own_variance_from: int = 64
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("own_variance_from", self.own_variance_from)
+
+    def check(self, losses: PoolLosses) -> None:
+        losses.require_cross_entropy()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lira(_Normal):
     """Online LiRA: the likelihood ratio of two normals fitted to models with and without the point.
 
     A point whose shadow models are all with it, or all without it, scores 0 (a ratio of 1).
@@ -120,16 +133,8 @@ class Lira:
         Number of shadow models from which every point has its own variances; 64 in the paper.
     """
 
-    own_variance_from: int = 64
-
     name: ClassVar[str] = "lira"
     least_teachers: ClassVar[int] = 4
-
-    def __post_init__(self) -> None:
-        _validate.whole_number("own_variance_from", self.own_variance_from)
-
-    def check(self, losses: PoolLosses) -> None:
-        losses.require_cross_entropy()
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         fitted = sides(losses, teachers)
@@ -149,7 +154,7 @@ class Lira:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiraOffline:
+class LiraOffline(_Normal):
     """Offline LiRA: distance above the models without the point, in standard deviations.
 
     A point that every shadow model was trained on scores 0.
@@ -160,16 +165,8 @@ class LiraOffline:
         Number of shadow models from which every point has its own variance.
     """
 
-    own_variance_from: int = 64
-
     name: ClassVar[str] = "lira-offline"
     least_teachers: ClassVar[int] = 3
-
-    def __post_init__(self) -> None:
-        _validate.whole_number("own_variance_from", self.own_variance_from)
-
-    def check(self, losses: PoolLosses) -> None:
-        losses.require_cross_entropy()
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         without, with_point = sides(losses, teachers)

@@ -11,8 +11,8 @@ from typing import Any
 
 from epsilometer import _validate
 from epsilometer.attacks.statistics import CustomStatistic, Statistic
-from epsilometer.auditing.config import DEFAULT, AuditConfig, assembled, counted, read_audit
-from epsilometer.auditing.execution import NO_STORE, Execution
+from epsilometer.auditing.config import AuditConfig, assembled, counted, read_audit
+from epsilometer.auditing.execution import Execution
 from epsilometer.auditing.tables import AttackTable, AuditTable, EstimateTable
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
@@ -78,8 +78,6 @@ def of_objects(algorithm: Any, population: Any, wanted: Wanted, store: Any) -> A
         )
     if not wanted.deltas and not isinstance(wanted.model, CountModel | CurveModel):
         raise InputError("expected `delta=` with 0 <= delta < 1: it has no default.")
-    if isinstance(store, str | PathLike):
-        store = None if store == NO_STORE else Path(store)
     algorithms.check(algorithm)
     records = population_of(population)
     design: Design = wanted.design or CrossFed(replicates=DEFAULTS["replicates"].default)
@@ -172,9 +170,7 @@ TABLES = {
 """Where the settings of `em.audit` are in a file."""
 
 
-def of_file(
-    path: str | PathLike[str] | None, wanted: Wanted, store: Any, execution: Execution
-) -> AuditConfig:
+def of_file(path: str | PathLike[str] | None, wanted: Wanted, store: Any) -> AuditConfig:
     """The audit of a configuration, None for the one that ships, with other settings where given."""
     if wanted.design is not None:
         raise InputError(
@@ -190,25 +186,10 @@ def of_file(
     plain = isinstance(wanted.claim, Real)
     if plain:
         tables["estimate"]["claim"] = float(wanted.claim)
-    config = read_config(path, tables, store, execution)
+    config = read_audit(path, tables=tables, store=store)
     if wanted.claim is not None and not plain:
         config = config.claiming(wanted.claim)
     return config.with_model(wanted.model, wanted.deltas)
-
-
-def read_config(
-    path: str | PathLike[str] | None,
-    tables: dict[str, dict[str, Any]],
-    store: Any,
-    execution: Execution,
-) -> AuditConfig:
-    """Read a configuration, or the one that ships."""
-    return read_audit(
-        DEFAULT if path is None else path,
-        folder=None if path is not None else Path.cwd(),
-        tables={name: values for name, values in tables.items() if values},
-        store=store,
-    )
 
 
 def executed(config: AuditConfig, execution: Execution, **given: Any) -> AuditConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -98,13 +97,6 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
             "that publishes a record as it is can keep such a promise, so a small epsilon means little.",
         )
 
-    def claimed_at(self, delta: float) -> float:
-        """The claim at another delta: that of the algorithm there, or the same epsilon."""
-        if self.claim is None:
-            return math.inf
-        stated = self.claim.stated
-        return float(stated(delta)) if callable(stated) else self.claim.epsilon
-
     def with_training_claim(self, on_message: OnMessage = _files.warn) -> AuditConfig:
         """The same with the claim of an algorithm that accounts for its training, such as Opacus.
 
@@ -190,7 +182,7 @@ def _curve_model(table: EstimateTable, plan: Plan, priors: dict[str, Any]) -> Cu
 
 
 def read_audit(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | None = None,
     *,
     folder: Path | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
@@ -201,15 +193,18 @@ def read_audit(
     Parameters
     ----------
     path
-        A TOML file; the code that it names is imported.
+        A TOML file; the code that it names is imported.  None: the audit that ships.
     folder
-        Where relative paths and modules start; default: the folder of the file.
+        Where relative paths and modules start; default: the folder of the file, of the audit that ships
+        the current one.
     tables
         Values that go before those of the file, by table, such as ``{"estimate": {"claim": 2.0}}``;
         ``delta`` may be several.
     store
         Replaces the store that the file names; relative to ``folder``.
     """
+    if path is None:
+        path, folder = DEFAULT, folder or Path.cwd()
     path = Path(path)
     name = path.name
     if path.suffix.lower() in DATA and path.is_file():
@@ -222,7 +217,7 @@ def read_audit(
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name}: not valid TOML ({error}).") from None
-    given = {table: dict(values) for table, values in (tables or {}).items()}
+    given = {table: dict(values) for table, values in (tables or {}).items() if values}
     deltas = _deltas(given.get("estimate", {}))
     try:
         for table, values in given.items():

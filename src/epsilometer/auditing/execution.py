@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from epsilometer.measurement.engine import (
 )
 from epsilometer.measurement.first_models import WARNING
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.store import SqliteStore
+from epsilometer.measurement.store import MemoryStore
 
 NO_STORE = "none"
 """The word for losses that are kept for one run only."""
@@ -36,8 +33,6 @@ class Execution:
     ----------
     executor, workers, retries, accept_changed_code, on_progress
         As for `measure`.
-    kept
-        Whether the store outlives the audit.
     on_message
         Called with a line of text now and then; warnings are Python's own.
     """
@@ -46,7 +41,6 @@ class Execution:
     workers: int | None = None
     retries: int = RETRIES
     accept_changed_code: bool = False
-    kept: bool = True
     on_progress: OnProgress = None
     on_message: OnMessage | None = None
 
@@ -59,49 +53,30 @@ class Execution:
 
     def measure(self, plan: Plan, store: Any) -> Measurement:
         """Train the models that the store does not have."""
-        with self._opened(store) as opened:
-            return measure(
-                plan,
-                opened,
-                executor=self.executor,
-                workers=self.workers,
-                retries=self.retries,
-                accept_changed_code=self.accept_changed_code,
-                on_progress=self.on_progress,
-                on_message=self.say,
-            )
+        return measure(
+            plan,
+            store,
+            executor=self.executor,
+            workers=self.workers,
+            retries=self.retries,
+            accept_changed_code=self.accept_changed_code,
+            on_progress=self.on_progress,
+            on_message=self.say,
+        )
 
     def check(self, plan: Plan, store: Any) -> TrainingCheck:
         """Train the first models only."""
-        with self._opened(store) as opened:
-            return check_training(
-                plan,
-                opened,
-                executor=self.executor,
-                workers=self.workers,
-                accept_changed_code=self.accept_changed_code,
-            )
-
-    @contextmanager
-    def _opened(self, store: Any) -> Iterator[Any]:
-        """The store, or an open one whose file will be deleted."""
-        if self.kept or not isinstance(store, Path):
-            yield store
-            return
-        with SqliteStore(store) as temporary:
-            temporary.kept = False
-            yield temporary
+        return check_training(
+            plan,
+            store,
+            executor=self.executor,
+            workers=self.workers,
+            accept_changed_code=self.accept_changed_code,
+        )
 
 
-@contextmanager
-def chosen_store(given: Any) -> Iterator[Any]:
-    """The store to use instead of the configuration's, None to use that one.
-
-    For ``none`` it is in a temporary folder, which also holds the store of a pilot and is deleted at
-    the end.
-    """
-    if given != NO_STORE:
-        yield Path(given).absolute() if isinstance(given, str) else given
-        return
-    with tempfile.TemporaryDirectory(prefix="epsilometer-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder) / "audit.db"
+def chosen_store(given: Any) -> Any:
+    """The store to use instead of the configuration's, None to use that one."""
+    if given == NO_STORE:
+        return MemoryStore()
+    return Path(given).absolute() if isinstance(given, str) else given

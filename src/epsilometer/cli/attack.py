@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import epsilometer as em
-from epsilometer import _files, _validate
-from epsilometer._text import counted, shortened, table_lines, wrapped
+from epsilometer import _validate
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.inputs.loading import statistic_of
 
 STDOUT = "-"
-MOST_ROWS = 40
-"""Bases that are printed."""
-LONGEST_NAME, RULE = 24, 44
-"""Columns for the name of a base and of a rule."""
 
 
 def attack(
@@ -84,37 +78,7 @@ def choose_attack(method: str | None, *, pool: bool = False) -> Any:
 
 def text_of(result: em.attacks.AttackResult, target_alpha: float) -> str:
     """The counts as text for a terminal."""
-    counts = result.counts(target_alpha)
-    checks = result.checks(target_alpha)
-    lines = [
-        f"{counted(len(checks), 'challenge base')}, statistic {result.statistic}, "
-        f"{result.attack} attack",
-        *wrapped(
-            f"target false-positive rate {target_alpha:g}; the table has the realised rates, and "
-            "whether the scores look normal, as the attack assumes"
-        ),
-        "",
-    ]
-    rows: list[tuple[str, ...]] = [
-        ("base", "false positives", "false negatives", "rate", "normal", "")
-    ]
-    for row, check in enumerate(checks[:MOST_ROWS]):
-        shown = shortened(_files.printable(check.name), LONGEST_NAME)
-        positives = f"{counts.false_positives[row]} / {counts.trials_h0[row]}"
-        negatives = f"{counts.false_negatives[row]} / {counts.trials_h1[row]}"
-        normal = _normal(check.normality_h0, check.normality_h1)
-        mark = "missed" if check.missed else ""
-        rows.append((shown, positives, negatives, f"{check.realised:.3f}", normal, mark))
-    lines += table_lines(rows)
-    if len(checks) > MOST_ROWS:
-        lines.append(f"... and {len(checks) - MOST_ROWS} more (all with --json or --output)")
-    return "\n".join(lines) + "\n"
+    from epsilometer.display.data import counts_table
 
-
-def _normal(*p_values: float) -> str:
-    """Whether scores look normal, from the p-values of both hypotheses; NaN if untested."""
-    from epsilometer.attacks.result import NOT_NORMAL
-
-    if any(p < NOT_NORMAL for p in p_values):
-        return "no"
-    return "?" if any(math.isnan(p) for p in p_values) else "yes"
+    note = f"{result.attack} attack, statistic {result.statistic}, target rate {target_alpha:g}"
+    return "\n".join(counts_table(result.counts(target_alpha), [note]).lines()) + "\n"

@@ -62,13 +62,6 @@ class ExecutionOptions:
         if self.store == "":
             raise InputError("expected --store PATH or --store none, got an empty name.")
 
-    @property
-    def kept(self) -> bool:
-        """Whether the store outlives the run."""
-        from epsilometer.auditing.execution import NO_STORE
-
-        return self.store != NO_STORE
-
 
 @options.flat
 def audit(
@@ -91,8 +84,8 @@ def audit(
     the result, and the report and figures written with it. Other existing files need --force. The
     table [estimate] has the assumptions; `estimate` on the result tries others without new models.
     """
-    from epsilometer.auditing.auditing import executed, read_config
-    from epsilometer.auditing.config import DEFAULT
+    from epsilometer.auditing.auditing import executed
+    from epsilometer.auditing.config import DEFAULT, read_audit
     from epsilometer.auditing.execution import chosen_store
     from epsilometer.cli.training import ShownExecution
 
@@ -107,35 +100,21 @@ def audit(
     outputs.check_folder(delivery.output)
     table = {name: value for name, value in options.given(claims).items() if name != "claim_curve"}
     table |= {"delta": deltas if len(deltas) > 1 else deltas[0]} if deltas else {}
-    with chosen_store(execution.store) as store:
-        how = ShownExecution(
-            accept_changed_code=execution.accept_changed_code,
-            kept=execution.kept,
-            on_message=results.warn,
-        )
-        with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
-            settings = read_config(config, {"estimate": table}, store, how)
-            settings = executed(settings, how, **{name: getattr(execution, name) for name in HOW})
-            if claims.claim_curve is not None:
-                settings = settings.claiming(claims.stated(settings.deltas))
-            settings = settings.with_training_claim(results.warn)
-        verdict.check_claim(settings.claim)
-        if execution.only_first:
-            return _check(settings, execution, delivery)
-        return _run(settings, execution, verdict, delivery, config)
-
-
-HOW = ("executor", "workers")
-
-
-def _check(
-    settings: em.rows.AuditConfig, execution: ExecutionOptions, delivery: DeliveryOptions
-) -> int:
-    """Train the first models only."""
-    with redirect_stdout(sys.stderr):
-        trial = settings.execution.check(settings.plan, settings.store)
-    kept = settings.store if execution.kept else None
-    return checks.show(trial, kept, settings.warnings, as_json=delivery.as_json)
+    how = ShownExecution(accept_changed_code=execution.accept_changed_code, on_message=results.warn)
+    with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
+        store = chosen_store(execution.store)
+        settings = read_audit(config, tables={"estimate": table}, store=store)
+        settings = executed(settings, how, executor=execution.executor, workers=execution.workers)
+        if claims.claim_curve is not None:
+            settings = settings.claiming(claims.stated(settings.deltas))
+        settings = settings.with_training_claim(results.warn)
+    verdict.check_claim(settings.claim)
+    if execution.only_first:
+        with redirect_stdout(sys.stderr):
+            trial = settings.execution.check(settings.plan, settings.store)
+        kept = settings.store if isinstance(settings.store, Path) else None
+        return checks.show(trial, kept, settings.warnings, as_json=delivery.as_json)
+    return _run(settings, execution, verdict, delivery, config)
 
 
 def _run(
@@ -187,7 +166,7 @@ def _is_same(folder: Path, settings: em.rows.AuditConfig) -> bool:
     else:  # written by a version that did not note it
         known = read_summary(folder).get("plan", {})
         same = known.get("seed") == plan.seed and known.get("population") == plan.population.name
-    if not same and settings.store.is_file():
+    if not same and isinstance(settings.store, Path) and settings.store.is_file():
         accept = settings.execution.accept_changed_code
         with em.stores.SqliteStore(settings.store, read_only=True) as store:
             store.check(plan, accept_changed_code=accept)

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -20,9 +20,6 @@ from typer.core import TyperCommand
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 ENGINES = ("exact", "mcmc", "published")
 FREE = "free"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer._text import paragraphs, plain
+from epsilometer._text import paragraphs, plain, table_lines
 from epsilometer.cli import options, results
 from epsilometer.cli.attack import choose_attack
 from epsilometer.cli.delivery import REFUSED
@@ -178,22 +178,12 @@ def _report_shipped(tests: list[SelfTest], *, as_json: bool) -> int:
 def _report(tests: list[SelfTest], hint: str, *, as_json: bool) -> int:
     worst = max(tests, key=lambda test: test.alarms)
     promised = f"{100 * worst.significance:g}\u00a0%"
-    seen = f"{100 * worst.alarms / worst.runs:.1f}\u00a0%"
+    seen = f"false alarms in {worst.alarms} of {worst.runs} runs, at most {promised} allowed"
+    said = f"Error rate within its stated level: {seen}."
     if worst.broken:
-        said = (
-            f"BROKEN: it reports a positive epsilon in {worst.alarms} of {worst.runs} null datasets; a "
-            f"valid bound does so in at most {promised}. {hint}"
-        )
+        said = f"BROKEN: {seen}. {hint}"
     elif worst.alarms > worst.significance * worst.runs:
-        said = (
-            f"SUSPECT: false alarms in {seen} of the runs, more than {promised}, but within chance; use "
-            "more --runs."
-        )
-    else:
-        said = (
-            f"Error rate within its stated level: false alarms in {seen} of {worst.runs} runs, at most "
-            f"{promised} allowed."
-        )
+        said = f"SUSPECT: {seen}, but within chance; use more --runs."
     _say(tests, f"{said} {POWER_HINT}", as_json=as_json)
     return REFUSED if worst.broken else 0
 
@@ -205,14 +195,9 @@ def _say(tests: list[SelfTest], last: str, *, as_json: bool) -> None:
             del row["label"]
         results.say_json({"tests": plain(data), "verdict": last})
         return
-    lines = [
-        "Null data: scores do not depend on membership, so epsilon is 0.",
-        "",
-        f"{'':{LONGEST_LABEL}}{'false alarms':>14}{'largest':>10}",
-    ]
+    rows = [("scores do not depend on membership", "false alarms", "largest", "")]
     for test in tests:
-        share = f"{100 * test.alarms / test.runs:.1f} %"
-        mark = "  BROKEN" if test.broken else ""
         name = _files.printable(test.label)[:LONGEST_LABEL]
-        lines.append(f"{name:{LONGEST_LABEL}}{share:>14}{test.largest:>10.3f}{mark}")
-    results.say("\n".join([*lines, "", paragraphs([last])]))
+        share, mark = f"{100 * test.alarms / test.runs:.1f} %", "BROKEN" * test.broken
+        rows.append((name, share, f"{test.largest:.3f}", mark))
+    results.say("\n".join([*table_lines(rows), "", paragraphs([last])]))
