@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,8 +22,6 @@ LARGEST_FILE = 256 * 1024 * 1024
 LONGEST_LABEL = 200
 LONGEST_NUMBER = 16
 """Digits of the largest count that is exact in double precision; more are not even read."""
-HINT_CHARACTERS = 100_000
-"""How much of a table is searched for a hint on its errors."""
 
 
 def load(source: str | PathLike[str]) -> str:
@@ -76,23 +73,13 @@ def table(
                 continue
             place = f"{name} row {reader.line_num}"
             if len(cells) != len(header):
-                raise InputError(
-                    f"{place}: expected {len(header)} cells, got {len(cells)}"
-                    f"{_extra_cells(cells, len(header))}."
-                )
+                hint = " (decimal commas? write points)" if len(cells) > len(header) else ""
+                raise InputError(f"{place}: expected {len(header)} cells, got {len(cells)}{hint}.")
             rows.append(cells)
             places.append(place)
     except csv.Error as error:
         raise InputError(f"{name} row {reader.line_num}: not valid CSV ({error}).") from None
     return header, rows, places
-
-
-def _extra_cells(cells: Sequence[str], expected: int) -> str:
-    """A hint if cells too many could be halves of numbers with decimal commas."""
-    digits = sum(cell.strip().lstrip("+-").isdigit() for cell in cells)
-    if len(cells) > expected and digits > len(cells) - expected:
-        return " (decimal commas? write numbers with decimal points)"
-    return ""
 
 
 def check_separator(text: str, *, name: str) -> None:
@@ -104,14 +91,6 @@ def check_separator(text: str, *, name: str) -> None:
                 f"{name}: looks like a {word}-separated file; save it with commas between columns and "
                 "points in decimal numbers."
             )
-
-
-def decimal_hint(text: str) -> str:
-    """Advice for a table with quoted numbers such as ``"0,5"``; empty if there are none."""
-    start = text[:HINT_CHARACTERS]
-    if re.search(r'"\s*[-+]?\d+,\d+([eE][-+]?\d+)?\s*"', start):
-        return "It seems to have decimal commas: write numbers with decimal points."
-    return ""
 
 
 def check_columns(

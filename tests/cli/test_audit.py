@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import epsilometer as em
+from epsilometer.cli import audit
 from epsilometer.cli.main import run
-from epsilometer.cli.training import progress_text
 from epsilometer.measurement.plan import Task, training_stream
 from epsilometer.measurement.rows import Progress
 from tests.cli.test_estimate import PROGRAM, in_shell
@@ -562,16 +562,14 @@ def test_status_text(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
-    ("now", "seconds", "expected"),
-    [
-        (Progress(0, 10, 0, 0), 5.0, "0 of 10 models"),
-        (Progress(600, 1000, 100, 0), 50.0, "600 of 1,000 models, 2 per second, 3 min left"),
-        (Progress(5, 10, 1, 2), 60.0, "5 of 10 models, 2 failed, 1 per minute, 3 min left"),
-    ],
-)
-def test_progress_in_words(now: Progress, seconds: float, expected: str) -> None:
-    assert progress_text(now, seconds) == expected
+def test_progress_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(audit, "SECONDS_BETWEEN_LINES", 0)
+    clock = iter([0.0, 50.0, 50.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    audit.lines_of_progress()(Progress(600, 1000, 100, 2))
+    assert "600 of 1,000 models, 2 failed, 3 min left" in capsys.readouterr().err
 
 
 @pytest.mark.slow

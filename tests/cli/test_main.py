@@ -98,22 +98,6 @@ def test_the_completion_script_is_shown() -> None:
     assert "_EPSILOMETER_COMPLETE=complete_bash" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["prove", "x.csv", "--delta", "0.1", "--epsilon", "2"], "--epsilon; use --claim."),
-        (["estimate", "x.csv", "--epsilon=2"], "--epsilon; use --claim."),
-        (["audit", "--html", "x.html"], "--html; use --report."),
-        (["report", "x", "--html", "x.html"], "--html; use --report."),
-    ],
-)
-def test_wrong_options_lead_to_the_right_ones(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
-    assert run(arguments) == 2
-    assert capsys.readouterr().err == f"epsilometer: No such option: {words}\n"
-
-
 def test_other_commands_do_not_hint_at_options_they_lack(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

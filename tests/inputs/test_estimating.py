@@ -110,7 +110,7 @@ def test_data_are_reported_like_a_result(
 HINTS = {
     "score;member\n0,5;1\n0,25;0\n": "looks like a semicolon-separated file",
     "score\tmember\n0.5\t1\n": "looks like a tab-separated file",
-    'score,member\n"0,5",1\n"0,25",0\n': "decimal commas",
+    'score,member\n"0,5",1\n"0,25",0\n': "number, got '0,5'",
     "score,member\n0,5,1\n0,25,0\n": "decimal commas",
     "false_positives;trials_h0;false_negatives;trials_h1\n1;2;3;4\n": "semicolon-separated",
 }

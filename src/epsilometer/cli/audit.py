@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,9 @@ from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import read_summary
+
+SECONDS_BETWEEN_LINES = 30
+"""Between lines of progress where there is no terminal: few enough for a log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +91,7 @@ def audit(
     """
     from epsilometer.auditing.auditing import executed
     from epsilometer.auditing.config import DEFAULT, read_audit
-    from epsilometer.auditing.execution import chosen_store
-    from epsilometer.cli.training import ShownExecution
+    from epsilometer.auditing.execution import Execution, chosen_store
 
     if show_config:
         results.say(_files.load(config or DEFAULT))
@@ -100,7 +104,11 @@ def audit(
     outputs.check_folder(delivery.output)
     table = {name: value for name, value in options.given(claims).items() if name != "claim_curve"}
     table |= {"delta": deltas if len(deltas) > 1 else deltas[0]} if deltas else {}
-    how = ShownExecution(accept_changed_code=execution.accept_changed_code, on_message=results.warn)
+    how = Execution(
+        accept_changed_code=execution.accept_changed_code,
+        on_progress="bar" if sys.stderr.isatty() else lines_of_progress(),
+        on_message=results.warn,
+    )
     with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
         store = chosen_store(execution.store)
         settings = read_audit(config, tables={"estimate": table}, store=store)
@@ -115,6 +123,24 @@ def audit(
         kept = settings.store if isinstance(settings.store, Path) else None
         return checks.show(trial, kept, settings.warnings, as_json=delivery.as_json)
     return _run(settings, execution, verdict, delivery, config)
+
+
+def lines_of_progress() -> Callable[[em.rows.Progress], None]:
+    """Prints a line from time to time, with the time that is left: for a log."""
+    from epsilometer.measurement.first_models import duration
+    from epsilometer.measurement.rows import models_done
+
+    start = last = time.monotonic()
+
+    def show(now: em.rows.Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            seconds = (last - start) / max(now.trained, 1)
+            left = duration((now.total - now.done - now.failed) * seconds)
+            results.warn(f"{models_done(now)[0]}, {left} left")
+
+    return show
 
 
 def _run(

@@ -40,20 +40,8 @@ TRAINING = "train"
 """Prefix of the names of training threads."""
 CLOSED_PIPE = 141
 
-_INTERRUPTED = {
-    "audit": "interrupted; finished models are kept: repeat the command to continue.",
-}
-
-_MEANT = {
-    "--epsilon": "--claim",
-    "--confidence": "--level",
-    "--out": "--output",
-    "--html": "--report",
-}
-"""Options that people try, and the names that they have here."""
-
 # typer does not export the base class of its errors: BadParameter, UsageError, ClickException.
-_UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+_UsageProblem: Any = typer.BadParameter.__mro__[2]
 
 GUIDE = (
     (
@@ -142,7 +130,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except EpsilometerError as error:
         message, code = str(error), BAD_INPUT
     except _UsageProblem as error:
-        message, code = _usage_message(error), BAD_INPUT
+        message, code = error.format_message(), BAD_INPUT
     except BrokenPipeError:
         code = _pipe_closed()
     except OSError as error:
@@ -184,20 +172,11 @@ def _print_failure(message: str, details: str, *, annotated: bool) -> None:
 
 def _interruption(arguments: Sequence[str]) -> str:
     """What an interrupted command leaves."""
-    if arguments[:1] == ["audit"] and _value_of("--store", arguments) == "none":
+    if arguments[:1] != ["audit"]:
+        return "interrupted."
+    if _value_of("--store", arguments) == "none":
         return "interrupted; with --store none no models are kept."
-    return _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
-
-
-def _usage_message(error: Any) -> str:
-    """The message of typer, with the option that was probably meant."""
-    message = str(error.format_message())
-    meant = _MEANT.get(getattr(error, "option_name", ""))
-    command = getattr(error.ctx, "command", None)
-    known = {name for parameter in getattr(command, "params", ()) for name in parameter.opts}
-    if meant not in known:
-        return message
-    return f"No such option: {error.option_name}; use {meant}."
+    return "interrupted; finished models are kept: repeat the command to continue."
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

@@ -103,16 +103,6 @@ def read_text(
     text: str, name: str, options: LossOptions = NO_OPTIONS, *, as_json: bool = False
 ) -> Source:
     """Read CSV or JSON text; ``name`` is the file in error messages."""
-    try:
-        return _parse(text, name, options, as_json=as_json)
-    except InputError as error:
-        hint = "" if as_json else _files.decimal_hint(text)
-        if hint:
-            raise InputError(f"{error} {hint}") from None
-        raise
-
-
-def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Source:
     from epsilometer.attacks.losses import COLUMNS, Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.model import count_tables
