@@ -122,7 +122,7 @@ def _model(
     made = assumed.made(kind, delta, *parts)
     if own is None:
         return made
-    assert data.before is not None
+    name = "" if data.before is None else data.before.label
     given, known = [*assumed.words, *(["delta"] if deltas else [])], own.posterior.model
     if not data.updates:
         return with_changes(known, made, given)
@@ -130,15 +130,15 @@ def _model(
     if assumed.engine_name not in (None, own.posterior.provenance.engine):
         other.append("engine")
     if other:
-        listed = ", ".join(f"--{name.replace('_', '-')}" for name in other)
+        listed = ", ".join(f"--{word.replace('_', '-')}" for word in other)
         raise InputError(
-            f"{listed} contradicts {data.before.label}: leave the option out, or estimate from all files again."
+            f"{listed} contradicts {name}: leave the option out, or estimate from all files again."
         )
     if kind != CURVE and not known.likelihood.parameters:
         for source, counts in zip(data.sources, parts, strict=True):
             if counts.measured is not None and counts.measured.cross_fed:
                 results.warn(
-                    f"warning: {source.label}: counts of cross-fed models, but {data.before.label} assumes "
+                    f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
                     "independent decisions, so the interval is too narrow."
                 )
     return known
