@@ -195,7 +195,7 @@ def _say(tests: list[SelfTest], last: str, *, as_json: bool) -> None:
             del row["label"]
         results.say_json({"tests": plain(data), "verdict": last})
         return
-    rows = [("scores do not depend on membership", "false alarms", "largest", "")]
+    rows = [("null data: epsilon is 0", "false alarms", "largest", "")]
     for test in tests:
         name = _files.printable(test.label)[:LONGEST_LABEL]
         share, mark = f"{100 * test.alarms / test.runs:.1f} %", "BROKEN" * test.broken
