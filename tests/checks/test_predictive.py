@@ -476,29 +476,6 @@ def test_fixed_parameters_are_those_of_the_model() -> None:
         assert_interval(ends, distribution, 4000)
 
 
-@pytest.mark.parametrize(
-    ("fixed", "drawn"),
-    [
-        (CountModel(delta=0.01, epsilon=Fixed(value=2.0)), {"strength": np.array([0.3])}),
-        (CountModel(delta=0.01, strength=Fixed(value=0.3)), {"epsilon": np.array([2.0])}),
-    ],
-    ids=["epsilon", "strength"],
-)
-def test_a_fixed_parameter_is_like_draws_of_one_value(
-    fixed: CountModel, drawn: dict[str, FloatArray]
-) -> None:
-    values = {"epsilon": np.array([2.0]), "strength": np.array([0.3])}
-    free = CountModel(delta=0.01)
-
-    def statistics(posterior: SamplePosterior) -> tuple[CheckedStatistic, ...]:
-        return check_predictions(posterior, rng=np.random.default_rng(1)).statistics
-
-    expected = statistics(known(MIXED, free, **values))
-    assert statistics(known(MIXED, fixed, **drawn)) == expected
-    other = {name: 0.9 * value for name, value in drawn.items()}
-    assert statistics(known(MIXED, fixed, **other)) != expected
-
-
 @pytest.mark.parametrize(("tau", "rho"), [(0.0, 0.0), (0.02, 0.01), (0.02, -0.015)])
 def test_correlated_counts_spread_as_stated(tau: float, rho: float) -> None:
     """For epsilon -> 0 the rates are (1 - y, y) up to symmetries, y with density 8 y on [0, 1/2].

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 import epsilometer as em
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
@@ -33,7 +32,7 @@ from epsilometer.judgement.verdict import (
 )
 from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Uniform
+from epsilometer.model.priors import Fixed, HalfNormal, Prior
 from epsilometer.posteriors.provenance import Provenance
 
 COUNTS = AttackCounts(
@@ -282,26 +281,6 @@ def test_the_prior_alone_is_named_only_where_a_judgement_is_its() -> None:
     assert not ruled(1.0, before=0.96, refuted="it is").prior_alone
 
 
-# --- before the data --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("prior", "oracle"),
-    [
-        (HalfNormal(), stats.halfnorm(scale=math.sqrt(10))),
-        (Exponential(mean=2.5), stats.expon(scale=2.5)),
-        (Uniform(upper=6.0), stats.uniform(scale=6.0)),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_the_prior_said(prior: Prior, oracle: Any) -> None:
-    posterior = chains(np.random.default_rng(1).random((2, 1000)), epsilon_prior=prior)
-    for claim in (0.0, 0.7, 5.0):
-        verdict = em.judge(posterior, claim)
-        # One call of a special function each.
-        assert verdict.prior_probability_above == pytest.approx(oracle.sf(claim), rel=1e-12)
-
-
 @pytest.mark.parametrize(("claim", "outcome"), [(2.9, "FAIL"), (3.0, "PASS"), (3.1, "PASS")])
 def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
     posterior = estimate_exact(COUNTS, CountModel(delta=0.01, epsilon=Fixed(value=3.0)))
@@ -401,6 +380,3 @@ def test_gates_close_at_more_and_more() -> None:
         "fail": [True, True, False, False],
         "inconclusive": [True, True, True, False],
     }
-
-
-# --- engines ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer import _files, _validate
+from epsilometer import _columns, _files, _validate
 from epsilometer.errors import InputError
 from epsilometer.model.deltas import checked_deltas
 
@@ -92,33 +92,12 @@ class ClaimedCurve:
     @classmethod
     def read_csv(cls, source: str | PathLike[str]) -> ClaimedCurve:
         """Read a CSV file with the columns delta and epsilon, in any order of rows."""
-        return cls.parse_csv(_files.load(source), name=Path(source).name)
-
-    @classmethod
-    def parse_csv(cls, text: str, *, name: str) -> ClaimedCurve:
-        """Read CSV text; errors name the file and the row."""
-        pairs = []
-        for record, place in _files.records(text, COLUMNS, name=name):
-            delta, epsilon = (_number(record[column], column, place) for column in COLUMNS)
-            try:
-                pairs.append((_validate.delta(delta), _validate.non_negative("epsilon", epsilon)))
-            except InputError as error:
-                raise InputError(f"{place}: {error}") from None
-        if not pairs:
-            raise InputError(f"{name}: expected at least one row, got none.")
+        text, name = _files.load(source), Path(source).name
+        columns = _columns.parse_csv(text, dict.fromkeys(COLUMNS, _columns.NUMBER), name=name)
         try:
-            return cls(deltas=[delta for delta, _ in pairs], epsilons=[claim for _, claim in pairs])
+            return cls(deltas=columns["delta"], epsilons=columns["epsilon"])
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-
-
-def _number(text: str, column: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(
-            f"{place}: expected {column} to be a number, got {_files.shown(text)}."
-        ) from None
 
 
 def claims_at(claim: Claim, deltas: tuple[float, ...]) -> dict[float, float]:
