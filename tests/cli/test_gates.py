@@ -73,16 +73,6 @@ def test_annotations_name_files_from_the_workspace(
     assert "::notice file=counts.csv,title=Epsilometer::" in capsys.readouterr().err
 
 
-def test_an_inaccurate_result_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["estimate", "counts.csv", "--delta", "0.01", "--engine", "mcmc"]
-    arguments += ["--junit", "j.xml"]
-    assert run([*arguments, "--annotate", "github"]) == 4
-    err = capsys.readouterr().err
-    assert "::error file=counts.csv,title=Epsilometer%3A NOT CONVERGED::" in err
-    (suite,) = ElementTree.parse(folder / "j.xml").getroot()
-    assert float(suite.get("time") or 0) > 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
