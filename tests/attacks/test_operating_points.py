@@ -4,29 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import epsilometer as em
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
-
-
-def result_of(
-    p_h0: NDArray[np.float64],
-    p_h1: NDArray[np.float64],
-    *,
-    statistic: str = "loss",
-    names: tuple[str, ...] = (),
-) -> AttackResult:
-    return AttackResult(
-        names=names or tuple(str(i) for i in range(len(p_h0))),
-        statistic=statistic,
-        attack="likelihood-ratio",
-        p_values_h0=p_h0,
-        p_values_h1=p_h1,
-        scores_h0=np.zeros_like(p_h0),
-        scores_h1=np.zeros_like(p_h1),
-    )
+from tests.attacks.test_result import result as result_of
 
 
 @pytest.fixture

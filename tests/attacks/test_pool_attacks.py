@@ -427,13 +427,16 @@ def test_most_leaking_points_come_first_and_unknown_ones_last() -> None:
 def null_pool(models: int, points: int, references: int) -> PoolLosses:
     """Coins that nothing depends on."""
     losses = pool(models, points, references=references, leak=0.0, seed=11)
-    return replace_member(losses, np.random.default_rng(12).random((models, points)) < 0.5)
-
-
-def replace_member(losses: PoolLosses, coins: np.ndarray) -> PoolLosses:
     member = losses.member.copy()
-    member[:, : losses.challenges] = coins
+    member[:, :points] = np.random.default_rng(12).random((models, points)) < 0.5
     return changed(losses, member=member)
+
+
+def auc_error(member: np.ndarray) -> float:
+    """The standard error of an area without a leak."""
+    ones = member.sum()
+    zeros = member.size - ones
+    return float(np.sqrt((ones + zeros + 1) / (12 * ones * zeros)))
 
 
 @pytest.mark.parametrize("name", POOL_ATTACKS)
@@ -441,9 +444,7 @@ def test_held_out_scores_are_uninformative_without_a_leak(name: str) -> None:
     """The target models' coins are fair whatever the scores: so are all counts above a threshold."""
     losses = null_pool(48, 250, 60)
     scores = held_out_scores(losses, POOL_ATTACKS[name], teachers=24)
-    ones = scores.member.sum()
-    zeros = scores.member.size - ones
-    error = np.sqrt((ones + zeros + 1) / (12 * ones * zeros))
+    error = auc_error(scores.member)
     assert abs(auc(scores.value, scores.member) - 0.5) < 4 * error
     for share in (0.01, 0.1, 0.5):
         above = scores.value >= np.quantile(scores.value, 1 - share)
@@ -455,12 +456,8 @@ def test_held_out_scores_are_uninformative_without_a_leak(name: str) -> None:
 
 @pytest.mark.parametrize("name", POOL_ATTACKS)
 def test_cross_fitted_scores_are_uninformative_without_a_leak(name: str) -> None:
-    losses = null_pool(16, 500, 60)
-    scores = cross_fitted_scores(losses, POOL_ATTACKS[name])
-    ones = scores.member.sum()
-    zeros = scores.member.size - ones
-    error = np.sqrt((ones + zeros + 1) / (12 * ones * zeros))
-    assert abs(auc(scores.value, scores.member) - 0.5) < 4 * error
+    scores = cross_fitted_scores(null_pool(16, 500, 60), POOL_ATTACKS[name])
+    assert abs(auc(scores.value, scores.member) - 0.5) < 4 * auc_error(scores.member)
 
 
 def test_scoring_shadow_models_would_show_a_spurious_leak() -> None:

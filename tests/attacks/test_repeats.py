@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.repeats import first_repeats, repeats
 from epsilometer.measurement.engine import check_training, measure
 from epsilometer.measurement.population import Dataset
+from tests.attacks.test_result import losses_of
 from tests.measurement.algorithms import NoisyMean, Nothing, plan
 
 rng = np.random.default_rng(5)
-
-
-def losses(without: ArrayLike, with_point: ArrayLike) -> Losses:
-    """Losses (bases, models) under H0 and H1."""
-    tables = [np.asarray(without, dtype=float), np.asarray(with_point, dtype=float)]
-    rows = [
-        (str(base), hypothesis, replicate, loss)
-        for hypothesis, table in enumerate(tables)
-        for base, row in enumerate(table)
-        for replicate, loss in enumerate(row)
-    ]
-    base, hypothesis, replicate, loss = zip(*rows, strict=True)
-    return Losses(challenge_base=base, hypothesis=hypothesis, replicate=replicate, loss=loss)
 
 
 def constant(bases: int, models: int) -> FloatArray:
@@ -34,38 +21,38 @@ def constant(bases: int, models: int) -> FloatArray:
 
 
 def test_equal_models_are_seen() -> None:
-    (text,) = repeats(losses(constant(3, 4), constant(3, 4)))
+    (text,) = repeats(losses_of(constant(3, 4), constant(3, 4)))
     assert text.startswith("All 4 models of base 0 without the challenge point have the same loss")
     assert "those of 5 others" in text
     assert "seed" in text
 
 
 def test_equal_models_of_one_hypothesis_are_seen() -> None:
-    (text,) = repeats(losses(rng.normal(size=(2, 5)), constant(2, 5)))
+    (text,) = repeats(losses_of(rng.normal(size=(2, 5)), constant(2, 5)))
     assert "All 5 models of base 0 with the challenge point" in text
 
 
 def test_a_constant_loss_has_its_own_message() -> None:
-    (text,) = repeats(losses(np.zeros((2, 5)), np.zeros((2, 5))))
+    (text,) = repeats(losses_of(np.zeros((2, 5)), np.zeros((2, 5))))
     assert "all losses are 0: does loss(model, point) use the model" in text
 
 
 def test_a_repeated_sequence_is_seen() -> None:
     table = np.tile(rng.normal(size=(2, 5)), 3)
-    (text,) = repeats(losses(table, table + 1))
+    (text,) = repeats(losses_of(table, table + 1))
     assert "repeat the same sequence of losses" in text
     table[1, 7] += 1e-9
-    assert repeats(losses(table, table + 1)) == []
+    assert repeats(losses_of(table, table + 1)) == []
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        losses(rng.normal(size=(5, 20)), rng.normal(size=(5, 20))),
-        losses(rng.normal(size=(5, 2)) * 0, rng.normal(size=(5, 2)) * 0),
-        losses(rng.integers(2, size=(40, 3)), rng.integers(2, size=(40, 3))),
-        losses(rng.integers(4, size=(9, 12)), rng.integers(4, size=(9, 12))),
-        losses(np.maximum(rng.normal(size=(9, 12)) + 1, 0), rng.normal(size=(9, 12)) ** 2),
+        losses_of(rng.normal(size=(5, 20)), rng.normal(size=(5, 20))),
+        losses_of(rng.normal(size=(5, 2)) * 0, rng.normal(size=(5, 2)) * 0),
+        losses_of(rng.integers(2, size=(40, 3)), rng.integers(2, size=(40, 3))),
+        losses_of(rng.integers(4, size=(9, 12)), rng.integers(4, size=(9, 12))),
+        losses_of(np.maximum(rng.normal(size=(9, 12)) + 1, 0), rng.normal(size=(9, 12)) ** 2),
     ],
     ids=["continuous", "two models", "0 and 1", "four values", "clipped"],
 )

@@ -146,20 +146,7 @@ def test_leave_one_out(models: int, scale: float) -> None:
     check_leave_one_out(scale * (0.5 + rows(models, 4, models)))
 
 
-def test_leave_one_out_with_two_models_is_the_other_one() -> None:
-    found = CrossFedScores(np.array([[1.0, 5.0]])).moments()
-    assert found.count.tolist() == [[1.0, 1.0]]
-    assert found.mean.tolist() == [[5.0, 1.0]]
-    assert np.isnan(found.deviation).all()
-
-
-def test_leave_one_out_with_three_models() -> None:
-    found = CrossFedScores(np.array([[1.0, 2.0, 6.0]])).moments()
-    assert found.mean[0] == pytest.approx([4.0, 3.5, 1.5], rel=4 * EPS)
-    assert found.deviation[0] == pytest.approx(np.sqrt([8.0, 12.5, 0.5]), rel=100 * EPS)
-
-
-def test_leave_one_out_with_padding_and_holes() -> None:
+def test_leaving_one_out_of_rows_with_padding_and_holes() -> None:
     scores = rows(3, 6, 12)
     scores[1, 8:] = NAN
     scores[2, [0, 5, 6]] = NAN
@@ -167,6 +154,7 @@ def test_leave_one_out_with_padding_and_holes() -> None:
     scores[4, 1:] = NAN
     scores[5] = NAN
     check_leave_one_out(scores)
+    check_pooled(scores)
 
 
 def test_no_models_at_all() -> None:
@@ -293,16 +281,6 @@ def test_pooled_deviation_cross_fed(models: int) -> None:
     check_pooled(np.array([[1.0], [-3.0], [0.2], [2.0]]) * rows(5, 4, models))
 
 
-def test_pooled_deviation_cross_fed_with_holes() -> None:
-    scores = rows(6, 6, 8)
-    scores[1, 3:] = NAN
-    scores[2, [0, 5]] = NAN
-    scores[3, 2:] = NAN
-    scores[4, 1:] = NAN
-    scores[5] = NAN
-    check_pooled(scores)
-
-
 @pytest.mark.parametrize("scale", [1e-318, 1e-300, 1e-150, 1e150, 1e307])
 def test_pooled_deviation_where_squares_underflow_or_overflow(scale: float) -> None:
     scores = scale * rows(6, 4, 5)
@@ -377,12 +355,3 @@ def test_count_at_least_of_shadows(shadows: list[float], scores: list[float]) ->
 def test_count_at_least_does_not_mix_bases() -> None:
     shadows = Shadows(np.array([[1.0, 2.0, 3.0], [10.0, 20.0, NAN]]))
     assert shadows.count_at_least(np.array([[2.0, 0.0], [2.0, 11.0]])).tolist() == [[2, 3], [2, 1]]
-
-
-@pytest.mark.parametrize("models", [3, 10])
-def test_moments_are_those_of_all_others(models: int) -> None:
-    scores = rows(14, 2, models)
-    others = np.stack([np.delete(scores, model, axis=1) for model in range(models)], axis=1)
-    direct, closed = moments(others), CrossFedScores(scores).moments()
-    assert closed.mean == pytest.approx(direct.mean, rel=0, abs=1e-13)
-    assert closed.deviation == pytest.approx(direct.deviation, rel=RELATIVE)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import epsilometer as em
 from epsilometer.auditing.running import Estimated, origin_of
-from epsilometer.cli.main import run
+from epsilometer.errors import InputError
 from epsilometer.judgement.result import Origin
 from epsilometer.measurement.bases import ChallengeBase
 from epsilometer.measurement.challenges import GivenPoints, Mislabelled, Outliers
+from tests.cli.shell import Shell
 
 CONFIG = """
 [population]
@@ -117,10 +117,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_what_is_refused(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", str(written(folder, *WRONG[words]))]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"audit.toml: {words}" in line
+def test_what_is_refused(folder: Path, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        em.rows.read_audit(written(folder, *WRONG[words])).plan.bases  # noqa: B018
+    assert f"audit.toml: {words}" in str(caught.value)
 
 
 def origin(path: Path) -> Origin:
@@ -150,41 +150,29 @@ def test_nothing_is_said_where_there_are_no_copies(folder: Path) -> None:
     assert "challenge" not in random.plan
 
 
-def answered(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run(["audit", str(path), "--json", "--allow-unconverged", *arguments]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["curve", "count"])
-def test_page_terminal_and_json_name_the_copies(
-    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_page_terminal_and_json_name_the_copies(folder: Path, model: str, shell: Shell) -> None:
     said = "ase 0: its challenge point (record 17) is also in D as record 29:"
     path = written(folder, "[17, 3, 5]", "replicates = 8")
     path.write_text(path.read_text().replace('model = "count"', f'model = "{model}"'))
     page = folder / "page.html"
-    found = answered(path, capsys, "--report", str(page))
+    found = shell.json("audit", path, "--report", str(page))
     assert found["plan"]["challenge"] == "given"
     assert said in json.dumps(found)
     assert said in page.read_text(encoding="utf-8")
-    assert run(["audit", str(path), "--allow-unconverged"]) == 0
-    assert f"warning: B{said}" in capsys.readouterr().err
-    grown = answered(written(folder, "[17, 3, 5, 2]", "replicates = 8"), capsys)
+    assert f"warning: B{said}" in shell("audit", path)[1]
+    grown = shell.json("audit", written(folder, "[17, 3, 5, 2]", "replicates = 8"))
     assert (grown["models_trained"], grown["models_reused"]) == (16, 48)
-    assert run(["audit", str(written(folder, '"outliers"'))]) == 2
-    assert 'bases.challenge.name is "given" there and "outliers" here' in capsys.readouterr().err
+    err = shell.refused("audit", written(folder, '"outliers"'))
+    assert 'bases.challenge.name is "given" there and "outliers" here' in err
 
 
 @pytest.mark.slow
-def test_steps_keep_the_points_of_a_function(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_steps_keep_the_points_of_a_function(folder: Path, shell: Shell) -> None:
     """Its first points depend on how many are asked for: an audit in steps asks once."""
     (folder / "last_points.py").write_text(
         "def last(population, count, rng):\n    return list(range(30 - count, 30))\n"
     )
     path = written(folder, '"last_points:last"', "challenge_bases = 10\nreplicates = 8")
-    assert answered(path, capsys, "--until-width", "0.001")["models_trained"] == 160
+    assert shell.json("audit", path, "--until-width", "0.001")["models_trained"] == 160

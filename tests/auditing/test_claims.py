@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import epsilometer as em
-from epsilometer.cli.main import run
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.training.accounting import accounted_epsilon
+from tests.cli.shell import Shell
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "opacus"
 
@@ -56,32 +56,28 @@ def edited(config: Path, old: str, new: str) -> Path:
     raise AssertionError(f"nothing to change: {old}")
 
 
-def audited(config: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[Any, str]:
-    capsys.readouterr()
-    assert run(["audit", str(config), "--json", "--allow-unconverged", *more]) == 0
-    out, err = capsys.readouterr()
+def audited(config: Path, shell: Shell, *more: str) -> tuple[Any, str]:
+    out, err = shell("audit", config, "--json", *more)
     return json.loads(out), err
 
 
 @pytest.mark.slow
-def test_the_example_is_held_against_its_accountant(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, err = audited(config, capsys)
+def test_the_example_is_held_against_its_accountant(config: Path, shell: Shell) -> None:
+    first, err = audited(config, shell)
     assert (first["claim"]["epsilon"], first["claim"]["source"]) == (claim_of(1), "algorithm")
     assert err.startswith(
         "epsilometer: no claim is stated, so 2 models are trained first: the claim"
     )
     assert first["models_trained"] == 8
     # The store has all models; the claim is found again.
-    again, _ = audited(config, capsys)
+    again, _ = audited(config, shell)
     assert again["claim"] == first["claim"]
     assert again["models_trained"] == 0
 
 
 @pytest.mark.slow
-def test_workers_may_train(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found, _ = audited(config, capsys, "--executor", "processes", "--workers", "1")
+def test_workers_may_train(config: Path, shell: Shell) -> None:
+    found, _ = audited(config, shell, "--executor", "processes", "--workers", "1")
     assert found["claim"]["epsilon"] == claim_of(1)
     assert found["models_trained"] == 8
 
@@ -132,10 +128,9 @@ def test_without_noise_nothing_is_promised(config: Path, adjacency: str) -> None
     assert claim.stated == NoPromise("its accountant states an infinite epsilon")
 
 
-def test_an_engine_that_is_not_returned(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_engine_that_is_not_returned(config: Path, shell: Shell) -> None:
     edited(config, "    return privacy_engine\n", "")
-    assert run(["audit", str(config)]) == 2
-    err = capsys.readouterr().err.splitlines()
+    err = shell("audit", config, code=2)[1].splitlines()
     assert len(err) == 2
     assert "[algorithm] training failed (InputError: expected fit to return the Priv" in err[1]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
 
 ALGORITHM = em.training.ClippedMean(noise=0.02, records=50)
@@ -29,25 +28,17 @@ def counts(config: Path) -> em.AttackCounts:
     return em.AttackCounts.read(config.parent / "first" / "counts.csv")
 
 
-def audited(config: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run(["audit", str(config), *options, "--json"]) == 0
-    return dict(json.loads(capsys.readouterr().out))
-
-
-def test_without_options_the_configuration_decides(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = audited(config, capsys)
+def test_without_options_the_configuration_decides(config: Path, shell: Shell) -> None:
+    found = shell.json("audit", config)
     assert (found["delta"], found["epsilon"]["level"], found["engine"]) == (0.1, 0.9, "exact")
     assert found["claim"]["source"] == "algorithm"
     assert not {"over_delta", "model_comparison"} & set(found)
 
 
 def test_every_option_on_the_model_is_heard(
-    config: Path, counts: em.AttackCounts, capsys: pytest.CaptureFixture[str]
+    config: Path, counts: em.AttackCounts, shell: Shell
 ) -> None:
-    found = audited(config, capsys, "--delta", "0.05", "--level", "0.8", "--claim", "2.5")
+    found = shell.json("audit", config, "--delta", "0.05", "--level", "0.8", "--claim", "2.5")
     expected = em.estimate(counts, em.CountModel(delta=0.05))
     assert found["epsilon"]["median"] == expected.median("epsilon")
     assert found["epsilon"]["interval"] == list(expected.credible_interval("epsilon", 0.8))
@@ -56,18 +47,18 @@ def test_every_option_on_the_model_is_heard(
 
 
 def test_the_algorithms_promise_is_that_at_the_delta_of_the_option(
-    config: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, shell: Shell
 ) -> None:
-    claim = audited(config, capsys, "--delta", "0.05")["claim"]
+    claim = shell.json("audit", config, "--delta", "0.05")["claim"]
     assert (claim["epsilon"], claim["source"]) == (ALGORITHM.epsilon(delta=0.05), "algorithm")
 
 
 def test_several_deltas_make_a_curve_beside_the_result(
-    config: Path, counts: em.AttackCounts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, counts: em.AttackCounts, tmp_path: Path, shell: Shell
 ) -> None:
     page, folder = tmp_path / "page.html", tmp_path / "result"
     options = ["--delta", "0.1,0.01", "--output", str(folder), "--report", str(page)]
-    found = audited(config, capsys, *options)
+    found = shell.json("audit", config, *options)
     assert found["delta"] == 0.1
     curve = em.engines.estimate_curve(counts, em.CountModel(delta=0.1), [0.1, 0.01])
     rows = found["over_delta"]["curve"]
@@ -76,31 +67,22 @@ def test_several_deltas_make_a_curve_beside_the_result(
     promised = [ALGORITHM.epsilon(delta=delta) for delta in (0.01, 0.1)]
     assert [row["claim"] for row in rows] == promised
     assert found["claim"]["epsilon"] == promised[1]
-    for name in (
-        "curve.csv",
-        "curve.json",
-        "curve.png",
-        "posterior.nc",
-        "losses.csv",
-        "curves.csv",
-    ):
-        assert (folder / name).is_file()
+    names = {"curve.csv", "curve.json", "curve.png", "posterior.nc", "losses.csv", "curves.csv"}
+    assert names <= {path.name for path in folder.iterdir()}
     assert "The rest of this page is about delta = 0.1" in page.read_text(encoding="utf-8")
-    assert run(["audit", str(config), "--delta", "0.1,0.01"]) == 0
-    text = capsys.readouterr().out
+    text = shell.said("audit", config, "--delta", "0.1,0.01")
     assert "Epsilon over delta, 90 % intervals:" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("claim", "code"), [("0.01", 3), ("30", 0)])
 def test_a_claimed_curve_is_judged(
-    config: Path, tmp_path: Path, claim: str, code: int, capsys: pytest.CaptureFixture[str]
+    config: Path, tmp_path: Path, claim: str, code: int, shell: Shell
 ) -> None:
     claims = tmp_path / "claims.csv"
     claims.write_text(f"delta,epsilon\n0.01,{claim}\n")
     options = ["--delta", "0.1,0.01", "--claim-curve", str(claims), "--fail-on", "fail", "--json"]
-    assert run(["audit", str(config), *options]) == code
-    found = json.loads(capsys.readouterr().out)
+    found = shell.json("audit", config, *options, code=code)
     assert found["verdict"]["outcome"] == ("FAIL" if code else "PASS")
     # Cross-fed counts prove nothing; the scores of the same models do.
     assert found["verdict"]["grounds"] == ("proven" if code else "judged")
@@ -108,11 +90,12 @@ def test_a_claimed_curve_is_judged(
     assert (found["claim"]["epsilon"], found["claim"]["source"]) == (float(claim), "option")
 
 
-def test_other_assumptions_on_request(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = audited(config, capsys, "--check-model")
+def test_other_assumptions_on_request(config: Path, shell: Shell) -> None:
+    found = shell.json("audit", config, "--check-model")
     assert found["model_comparison"]["assumptions"][0]["used"]
-    assert run(["report", str(config.parent / "first"), "--check-model", "--details"]) == 0
-    assert "Alternative models:" in capsys.readouterr().out
+    assert "Alternative models:" in shell.said(
+        "report", config.parent / "first", "--check-model", "--details"
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,12 +108,9 @@ def test_other_assumptions_on_request(config: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_options_that_make_no_sense_are_known_before_training(
-    tmp_path: Path, options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, options: list[str], expected: str, shell: Shell
 ) -> None:
     (tmp_path / "audit.toml").write_text(AUDIT)
-    assert run(["audit", str(tmp_path / "audit.toml"), *options]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
+    err = shell.refused("audit", tmp_path / "audit.toml", *options)
     assert expected in err
-    assert err.count("\n") == 1
     assert not (tmp_path / "audit.db").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 CONFIG = """
 [population]
@@ -46,19 +46,15 @@ def audit(folder: Path, name: str, drawn: str) -> str:
     return str(config)
 
 
-def asked(*arguments: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> tuple[Any, str]:
+def asked(shell: Shell, *arguments: object, code: int = 0) -> tuple[Any, str]:
     """The JSON object on stdout, if any, and stderr."""
-    capsys.readouterr()
-    assert run([*arguments, "--json"]) == code
-    out, err = capsys.readouterr()
+    out, err = shell(*arguments, "--json", code=code)
     return json.loads(out) if out else None, err
 
 
-def test_check_stops_after_the_first_models(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_stops_after_the_first_models(tmp_path: Path, shell: Shell) -> None:
     config = audit(tmp_path, "works_a", "rng.normal()")
-    found, err = asked("audit", config, "--check", capsys=capsys)
+    found, err = asked(shell, "audit", config, "--check")
     assert err == ""
     assert (found["models"], found["models_done"], found["models_trained"]) == (72, 3, 3)
     assert found["store"] == str(tmp_path / "audit.db")
@@ -66,16 +62,15 @@ def test_check_stops_after_the_first_models(
     assert found["warnings"] == found["models_failed"] == []
     (losses,) = found["losses"]
     assert (len(losses["losses_h0"]), len(losses["losses_h1"])) == (2, 1)
-    whole, _ = asked("audit", config, "--allow-unconverged", capsys=capsys)
+    whole, _ = asked(shell, "audit", config)
     assert (whole["models_trained"], whole["models_reused"]) == (69, 3)
-    again, _ = asked("audit", config, "--check", capsys=capsys)
+    again, _ = asked(shell, "audit", config, "--check")
     assert (again["models_done"], again["models_trained"]) == (72, 0)
     assert again["seconds_per_model"] is None
 
 
-def test_check_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", audit(tmp_path, "works_b", "rng.normal()"), "--check"]) == 0
-    out = capsys.readouterr().out
+def test_check_in_words(tmp_path: Path, shell: Shell) -> None:
+    out = shell.said("audit", audit(tmp_path, "works_b", "rng.normal()"), "--check")
     assert out.startswith("The training works.\n")
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert {"models 72", "done 3", "workers 1", "time for the others about 1 s"} <= set(rows)
@@ -84,11 +79,11 @@ def test_check_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_code_that_fails_is_shown_and_mended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = audit(tmp_path, "fails_a", "{}['no\\x1b[2J such']")
     monkeypatch.chdir(tmp_path)
-    found, err = asked("audit", config, capsys=capsys, code=2)
+    found, err = asked(shell, "audit", config, code=2)
     assert found is None
     first, *lines = err.splitlines()
     assert first.startswith("epsilometer: no model could be trained (base 0, hypothesis 0, ")
@@ -102,48 +97,45 @@ def test_code_that_fails_is_shown_and_mended(
     # The code is mended: nothing is lost, so nothing is asked.
     (tmp_path / "fails_b.py").write_text(TRAINING.format(drawn="rng.normal()"), encoding="utf-8")
     Path(config).write_text(CONFIG.format(name="fails_b"), encoding="utf-8")
-    found, _ = asked("audit", config, "--check", capsys=capsys)
+    found, _ = asked(shell, "audit", config, "--check")
     assert found["models_trained"] == 3
-    assert asked("status", "audit.db", capsys=capsys)[0]["failures"] == []
+    assert asked(shell, "status", "audit.db")[0]["failures"] == []
 
 
-def test_status_shows_equal_errors_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_equal_errors_once(tmp_path: Path, shell: Shell) -> None:
     config = audit(tmp_path, "fails_c", "rng.normal() if rng.random() < 0.7 else 1 / 0")
-    found, _ = asked("audit", config, "--allow-unconverged", capsys=capsys)
+    found, _ = asked(shell, "audit", config)
     failed = len(found["models_failed"])
     assert failed > 5
     assert "traceback" not in found["models_failed"][0]
     store = str(tmp_path / "audit.db")
-    shown, _ = asked("status", store, capsys=capsys)
+    shown, _ = asked(shell, "status", store)
     assert len(shown["failures"]) == failed
     assert "fails_c.py" in shown["failures"][0]["traceback"]
-    assert run(["status", store]) == 0
-    out = capsys.readouterr().out
+    out = shell.said("status", store)
     assert f"{failed} models (first: base" in out
     assert out.count("ZeroDivisionError: division by zero") == 2  # its words, and its traceback
     assert out.count("in helper") == 1
 
 
-def test_training_that_seeds_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_that_seeds_itself(tmp_path: Path, shell: Shell) -> None:
     config = audit(tmp_path, "seeds_a", "__import__('random').Random(0).random()")
-    found, err = asked("audit", config, "--check", capsys=capsys)
+    found, err = asked(shell, "audit", config, "--check")
     assert "warning: The first 3 models of base 0 without" in err
     assert "fix its own seed" in found["warnings"][0]
     (tmp_path / "audit.db").unlink()
-    found, err = asked("audit", config, "--allow-unconverged", capsys=capsys)
+    found, err = asked(shell, "audit", config)
     assert any("All 12 models of base 0 without" in each for each in found["counts"]["warnings"])
     assert err.count("warning: All 12 models of base 0") == 1
 
 
 @pytest.mark.parametrize(("delta", "warned"), [("0.05", True), ("0.0499", False)])
-def test_delta_of_one_record(
-    delta: str, warned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_delta_of_one_record(delta: str, warned: bool, tmp_path: Path, shell: Shell) -> None:
     config = audit(tmp_path, "works_c", "rng.normal()")
-    found, err = asked("audit", config, "--check", "--delta", delta, capsys=capsys)
+    found, err = asked(shell, "audit", config, "--check", "--delta", delta)
     assert ("is not below 1/20" in err) is warned
     assert len(found["warnings"]) == warned
     if warned:
-        found, err = asked("audit", config, "--allow-unconverged", "--delta", delta, capsys=capsys)
+        found, err = asked(shell, "audit", config, "--delta", delta)
         assert any("is not below 1/20" in text for text in found["counts"]["warnings"])
         assert err.count("is not below 1/20") == 1

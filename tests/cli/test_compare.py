@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ import epsilometer as em
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.cli.main import run
 from epsilometer.comparison.estimators import PROVEN, compare
+from tests.cli.shell import Shell
 
 WHOLE_CURVES = ("Epsilometer, curve model", "Epsilometer, curve model, strength 1")
 
@@ -38,13 +37,8 @@ def scores(tmp_path: Path) -> Path:
     return path
 
 
-def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
-    assert run([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(["compare", str(counts), "--delta", "0.001"], capsys)
+def test_rows_are_the_estimators_own(counts: Path, shell: Shell) -> None:
+    found = shell.json("compare", counts, "--delta", "0.001")
     rows = {row["estimator"]: row for row in found["rows"]}
     assert list(rows) == ["Epsilometer, binomial", PROVEN, *(e.label for e in FROM_COUNTS)]
     read = em.AttackCounts.read(counts)
@@ -67,8 +61,8 @@ def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture
         assert row["pooled_lower"] == pytest.approx(pooled[0])
 
 
-def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(["compare", str(scores), "--delta", "1e-5", "--significance", "0.1"], capsys)
+def test_rows_of_scores(scores: Path, shell: Shell) -> None:
+    found = shell.json("compare", scores, "--delta", "1e-5", "--significance", "0.1")
     assert [row["estimator"] for row in found["rows"]] == [
         *WHOLE_CURVES,
         PROVEN,
@@ -84,11 +78,9 @@ def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert all(row["upper"] is None for row in found["rows"][len(WHOLE_CURVES) :])
 
 
-def test_the_whole_curve_comes_first_for_scores(
-    scores: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_whole_curve_comes_first_for_scores(scores: Path, shell: Shell) -> None:
     options = ["--delta", "1e-5", "--significance", "0.1"]
-    found = answer(["compare", str(scores), *options], capsys)["rows"][: len(WHOLE_CURVES)]
+    found = shell.json("compare", scores, *options)["rows"][: len(WHOLE_CURVES)]
     models = [
         em.CurveModel(delta=1e-5),
         em.CurveModel(delta=1e-5, strength=em.families.FixedStrength()),
@@ -106,22 +98,25 @@ def test_the_whole_curve_comes_first_for_scores(
     assert found[0]["upper"] > found[1]["upper"]
 
 
-def test_what_is_extrapolated_is_said(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_extrapolated_or_suspected_is_said(scores: Path, shell: Shell) -> None:
     """With 150 canaries a side, epsilon at 1e-5 is the family's word, and at 0.2 is not."""
     for delta, said in (("1e-5", True), ("0.2", False)):
-        assert run(["compare", str(scores), "--delta", delta]) == 0
-        text = " ".join(capsys.readouterr().out.split())
+        text = " ".join(shell.said("compare", scores, "--delta", delta).split())
         assert ("N = 150 models of the largest base: no score is there" in text) == said
         # With a prior chance of no leak at all this one may reach down to 0.
         assert "Credible intervals never reach" not in text
+        assert "is their sign reversed?" not in text
+    first, *lines = scores.read_text().splitlines()
+    scores.write_text("\n".join([first, *(f"-{line}".replace("--", "") for line in lines)]))
+    text = " ".join(shell.said("compare", scores, "--delta", "1e-3").split())
+    assert "is their sign reversed?" in text
 
 
 def test_text_fits_a_terminal_and_says_what_is_assumed(
-    counts: Path, scores: Path, capsys: pytest.CaptureFixture[str]
+    counts: Path, scores: Path, shell: Shell
 ) -> None:
     for file, delta in ((counts, "0"), (scores, "0"), (counts, "0.01")):
-        assert run(["compare", str(file), "--delta", delta]) == 0
-        text = capsys.readouterr().out
+        text = shell.said("compare", file, "--delta", delta)
         assert max(map(len, text.splitlines())) <= 80
         assert "assumes" in text
         assert ("n/a" in text) == (delta == "0")
@@ -149,47 +144,18 @@ def test_figure_shows_the_rows(counts: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("score,member\n1,2\n", "row 2: expected member to be 0 or 1"),
-        ("score,member\nnan,1\n", "row 2: expected score to be a number"),
-        (
-            "score,member\n1,1\n",
-            "expected scores of models without the point (hypothesis 0), got none",
-        ),
-        ("score,member,more\n1,1,1\n", "unknown column 'more'"),
-        ("score\n1\n", "missing challenge_base, hypothesis"),
-        ("hello\n", "or of counts (false_positives, trials_h0"),
-    ],
-)
-def test_files_that_are_wrong(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(text)
-    assert run(["compare", str(path), "--delta", "0.01"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ([], "expected --delta D"),
         (["--delta", "1"], "expected 0 <= delta < 1"),
         (["--delta", "0.1", "--significance", "0.5"], "expected significance < 0.5"),
-        (
-            ["--delta", "0.1", "--figure", "x.gif"],
-            "expected a file name for --figure that ends in .png",
-        ),
+        (["--delta", "0.1", "--figure", "x.gif"], "--figure that ends in .png"),
     ],
 )
 def test_options_that_are_wrong(
-    options: list[str], message: str, counts: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], message: str, counts: Path, shell: Shell
 ) -> None:
-    assert run(["compare", str(counts), *options]) == 2
-    assert message in capsys.readouterr().err
+    assert message in shell.refused("compare", counts, *options)
 
 
 @pytest.mark.parametrize(
@@ -202,22 +168,10 @@ def test_options_that_are_wrong(
     ],
 )
 def test_what_is_suspected_of_counts_is_said(
-    rows: str, remark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rows: str, remark: str, tmp_path: Path, shell: Shell
 ) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(COUNTS.split("\n", maxsplit=1)[0] + "\n" + rows)
-    assert run(["compare", str(path), "--delta", "1e-3"]) == 0
-    text = capsys.readouterr().out
+    text = shell.said("compare", path, "--delta", "1e-3")
     assert remark in " ".join(text.split())
     assert ("pooled: least" in text) == (rows.count("\n") > 1 and "not pooled" not in remark)
-
-
-def test_reversed_scores_are_suspected(
-    scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "reversed.csv"
-    lines = scores.read_text().splitlines()
-    path.write_text("\n".join([lines[0], *(f"-{line}".replace("--", "") for line in lines[1:])]))
-    for file, suspected in ((path, True), (scores, False)):
-        assert run(["compare", str(file), "--delta", "1e-3"]) == 0
-        assert ("is their sign reversed?" in " ".join(capsys.readouterr().out.split())) == suspected

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import epsilometer as em
 from epsilometer.auditing.attack_comparison import LEAKIEST, read_attacked
-from epsilometer.cli.main import run
 from epsilometer.measurement.store import SqliteStore
+from tests.cli.shell import Shell
 
 POOL = """
 [population]
@@ -77,25 +75,9 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "own"))
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert run(["compare-attacks", *map(str, arguments)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1, err
-    return str(err)
-
-
-def answered(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run(["compare-attacks", *map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_a_configuration_with_a_figure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_with_a_figure(folder: Path, shell: Shell) -> None:
     figure = folder / "curves.svg"
-    found = answered(capsys, folder / "pool.toml", "--figure", figure)
+    found = shell.json("compare-attacks", folder / "pool.toml", "--figure", figure)
     assert figure.read_text().startswith("<?xml")
     assert found["source"] == (
         "pool.db of pool.toml: 12 models, 30 points; 12 models judge 3 points"
@@ -112,10 +94,8 @@ def test_a_configuration_with_a_figure(folder: Path, capsys: pytest.CaptureFixtu
     assert sum(gap.values()) == pytest.approx(30)
 
 
-def test_a_store_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert run(["compare-attacks", str(folder / "pool.db"), "--delta", "0.01"]) == 0
-    text = capsys.readouterr().out
+def test_a_store_in_words(folder: Path, shell: Shell) -> None:
+    text = shell.said("compare-attacks", folder / "pool.db", "--delta", "0.01")
     assert "models judge" in " ".join(text.split())
     given = read_attacked(folder / "pool.db")
     staged = replace(given, design=em.Pool(models=12, attack="loss", first_stage=4, judged=2))
@@ -125,10 +105,8 @@ def test_a_store_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_many_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert run(["compare-attacks", str(folder / "many.toml"), "--claim", "20"]) == 0
-    text = capsys.readouterr().out
+def test_many_models(folder: Path, shell: Shell) -> None:
+    text = shell.said("compare-attacks", folder / "many.toml", "--claim", "20")
     for name in ("likelihood-ratio, loss", "pooled-variance, loss", "offline, loss"):
         assert name in text
     assert "Attacks with the same statistic" in text
@@ -136,13 +114,13 @@ def test_many_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_losses(folder: Path, shell: Shell) -> None:
     with SqliteStore(folder / "pool.db", read_only=True) as store:
         losses = store.pool_losses(store.sizes(), "")
     em.PoolLosses(
         loss=losses.loss[:, :6] + 1, member=losses.member[:, :6]
     ).write(folder / "losses.npz")  # fmt: skip
-    found = answered(capsys, folder / "losses.npz", "--delta", "0.1")
+    found = shell.json("compare-attacks", folder / "losses.npz", "--delta", "0.1")
     assert found["source"].startswith("losses.npz: 12 models, 6 points; 6 models judge 6 points")
     assert {"lira", "rmia"} <= {each["attack"] for each in found["attacks"]}
     assert found["gap"] is None
@@ -151,13 +129,7 @@ def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 # --- what is refused ------------------------------------------------------------------------------
 
 WRONG = {
-    "--figure that ends in .png, .svg or .pdf, got an ending .txt": (
-        "{pool}",
-        "--delta",
-        "0.1",
-        "--figure",
-        "curves.txt",
-    ),
+    ".png, .svg or .pdf, got an ending .txt": ("{pool}", "--delta", "0.1", "--figure", "x.txt"),
     "0 < level < 1": ("{pool}", "--delta", "0.1", "--level", "1"),
     "0 < error < 1": ("{pool}", "--delta", "0.1", "--error", "0"),
     "claim >= 0": ("{pool}", "--delta", "0.1", "--claim", "-1"),
@@ -168,29 +140,26 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_wrong_calls(words: str, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_calls(words: str, made: Path, shell: Shell) -> None:
     call = [each.format(pool=made / "pool.db") for each in WRONG[words]]
-    assert words in refused(capsys, *call)
+    assert words in shell.refused("compare-attacks", *call)
 
 
-def test_a_configuration_without_its_store(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_without_its_store(folder: Path, shell: Shell) -> None:
     (folder / "pool.db").unlink()
-    said = refused(capsys, folder / "pool.toml")
-    assert "its store pool.db does not exist yet: run the audit first" in said
+    assert "its store pool.db does not exist yet: run the audit first" in shell.refused(
+        "compare-attacks", folder / "pool.toml"
+    )
 
 
-def test_a_store_of_another_plan_than_its_configuration(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_of_another_plan_than_its_configuration(folder: Path, shell: Shell) -> None:
     (folder / "pool.toml").write_text(POOL.replace("seed = 1", "seed = 2"))
-    assert "seed is 1 there and 2 here" in refused(capsys, folder / "pool.toml")
+    assert "seed is 1 there and 2 here" in shell.refused("compare-attacks", folder / "pool.toml")
     (folder / "pool.toml").write_text(MANY.replace("many.db", "pool.db"))
-    assert "holds another plan" in refused(capsys, folder / "pool.toml")
+    assert "holds another plan" in shell.refused("compare-attacks", folder / "pool.toml")
 
 
-def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_that_is_not_full(folder: Path, shell: Shell) -> None:
     """Taught by models that have not come yet nothing can be judged; it says what to do."""
     with SqliteStore(folder / "pool.db") as store:
         sizes = store.sizes()
@@ -201,35 +170,33 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
         store.add(rows[2:7])
     with SqliteStore(folder / "empty.db") as store:
         store.prepare(plan)
-    assert "expected at least one model, got none" in refused(
-        capsys, folder / "empty.db", "--delta", "0.1"
+    assert "expected at least one model, got none" in shell.refused(
+        "compare-attacks", folder / "empty.db", "--delta", "0.1"
     )
-    found = answered(capsys, folder / "half.db", "--delta", "0.1")
+    found = shell.json("compare-attacks", folder / "half.db", "--delta", "0.1")
     assert "5 models, 30 points; 5 models judge" in found["source"]
 
 
-def test_many_models_that_are_not_all_there(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_models_that_are_not_all_there(folder: Path, shell: Shell) -> None:
     plan = em.rows.read_audit(folder / "many.toml").plan
     with SqliteStore(folder / "many.db") as store:
         rows = store.rows(store.sizes())
     with SqliteStore(folder / "half.db") as store:
         store.prepare(plan)
         store.add([row for row in rows if row.base == 0 or row.replicate < 1])
-    found = answered(capsys, folder / "half.db", "--delta", "0.1")
+    found = shell.json("compare-attacks", folder / "half.db", "--delta", "0.1")
     assert found["attacks"]
     with SqliteStore(folder / "one.db") as store:
         store.prepare(plan)
         store.add([row for row in rows if row.hypothesis == 0])
-    refused(capsys, folder / "one.db", "--delta", "0.1")
+    shell.refused("compare-attacks", folder / "one.db", "--delta", "0.1")
 
 
-def test_canaries_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_canaries_are_refused(folder: Path, shell: Shell) -> None:
     text = MANY.replace("challenge_bases = 2\nreplicates = 12", 'design = "one-run"\ncanaries = 40')
     (folder / "run.toml").write_text(text.replace("many.db", "run.db"))
     settings = em.rows.read_audit(folder / "run.toml")
     em.measure(settings.plan, settings.store)
     for name in ("run.toml", "run.db"):
-        said = refused(capsys, folder / name, "--delta", "0.1")
+        said = shell.refused("compare-attacks", folder / name, "--delta", "0.1")
         assert "canaries of one run have one score each" in said

@@ -13,6 +13,7 @@ import epsilometer as em
 from epsilometer.cli import options
 from epsilometer.cli.main import run
 from epsilometer.errors import InputError
+from tests.cli.shell import Shell
 
 HEADER = "false_positives,trials_h0,false_negatives,trials_h1\n"
 
@@ -66,17 +67,9 @@ def test_bad_deltas(text: str, said: str) -> None:
 # --- the command ---------------------------------------------------------------------------------
 
 
-def test_one_value_is_as_before(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", str(good), "--delta", "0.01", "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["delta"] == 0.01
-    assert "strength" in summary
-
-
-def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_and_json_hold_the_curve(good: Path, shell: Shell) -> None:
     options = ["estimate", str(good), "--delta", "1e-2,1e-6,1e-4", "--level", "0.8", "--claim", "1"]
-    assert run([*options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = shell.json(*options)
     curve = em.engines.estimate_curve(
         em.AttackCounts.read(good), em.CountModel(delta=0.1), [1e-6, 1e-4, 1e-2]
     )
@@ -92,8 +85,7 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     assert found["verdict"]["outcome"] == str(judged.outcome)
     assert found["verdict"]["reasons"] == list(judged.reasons)
     assert (found["delta"], found["claim"]["epsilon"]) == (1e-2, 1.0)
-    assert run(options) == 0
-    out, err = capsys.readouterr()
+    out, err = shell(*options)
     assert err == ""
     assert max(map(len, out.splitlines())) <= 80
     assert out.startswith(judged.label)
@@ -101,20 +93,16 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     assert table[0] == ["delta", "low", "median", "high", "claim", "P(above)"]
     assert [row[0] for row in table[1:]] == ["1e-06", "0.0001", "0.01"]
     assert [float(row[2]) for row in table[1:]] == pytest.approx(curve.median, abs=5.1e-4)
-    assert run([*options, "--details"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(shell.said(*options, "--details").split())
     assert "it is not a joint band for the whole curve" in out
 
 
-def test_files_of_output_and_a_claimed_curve(
-    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_output_and_a_claimed_curve(good: Path, tmp_path: Path, shell: Shell) -> None:
     claim = tmp_path / "claim.csv"
     claim.write_text("delta,epsilon\n1e-5,100\n1e-3,0.01\n")
     folder = tmp_path / "out"
     options = ["estimate", str(good), "--delta", "1e-6:1e-2:5", "--claim-curve", str(claim)]
-    assert run([*options, "--output", str(folder), "--fail-on", "fail"]) == 3
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(shell.said(*options, "--output", folder, "--fail-on", "fail", code=3).split())
     assert said.startswith("FAIL (proven): ")
     assert "Epsilon over delta, 90 % intervals:" in said
     names = {path.name for path in folder.iterdir()}
@@ -127,15 +115,12 @@ def test_files_of_output_and_a_claimed_curve(
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_batches_are_taken_together(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", str(good), str(good), "--delta", "1e-6,1e-4", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["num_challenge_bases"] == 4
+def test_batches_are_taken_together(good: Path, shell: Shell) -> None:
+    assert shell.json("estimate", good, good, "--delta", "1e-6,1e-4")["num_challenge_bases"] == 4
 
 
 @pytest.mark.slow
-def test_the_page_is_about_the_first_delta(
-    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_is_about_the_first_delta(good: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     options = ["estimate", str(good), "--delta", "1e-3,1e-6,1e-2", "--claim", "2"]
     assert run([*options, "--report", str(page)]) == 0
@@ -163,17 +148,9 @@ def test_the_page_is_about_the_first_delta(
     ],
 )
 def test_refused_in_one_line(
-    options: list[str],
-    said: str,
-    good: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    options: list[str], said: str, good: Path, tmp_path: Path, shell: Shell
 ) -> None:
     claim = tmp_path / "claim.csv"
     claim.write_text("delta,epsilon\n1e-5,2\n")
     given = [str(claim) if option == "CLAIM" else option for option in options]
-    assert run(["estimate", str(good), *given]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert said in err
+    assert said in shell.refused("estimate", good, *given)

@@ -11,14 +11,11 @@ import pytest
 
 import epsilometer as em
 from epsilometer.auditing.config import DEFAULT
-from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 
-def test_it_can_be_shown_and_used_as_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["audit", "--show-config"]) == 0
-    text = capsys.readouterr().out
+def test_it_can_be_shown_and_used_as_a_file(tmp_path: Path, shell: Shell) -> None:
+    text = shell.said("audit", "--show-config")
     assert tomllib.loads(text) == tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
     copy = tmp_path / "audit.toml"
     copy.write_text(text, encoding="utf-8")
@@ -27,13 +24,10 @@ def test_it_can_be_shown_and_used_as_a_file(
     assert config.plan.identity == em.rows.read_audit(DEFAULT, folder=tmp_path).plan.identity
 
 
-def test_a_config_of_ones_own_can_be_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_config_of_ones_own_can_be_shown(tmp_path: Path, shell: Shell) -> None:
     own = tmp_path / "own.toml"
     own.write_text("# mine\n", encoding="utf-8")
-    assert run(["audit", str(own), "--show-config"]) == 0
-    assert capsys.readouterr().out == "# mine\n"
+    assert shell.said("audit", own, "--show-config") == "# mine\n"
 
 
 @pytest.mark.slow
@@ -49,7 +43,7 @@ def test_its_models_tell_members_from_others(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_a_file_the_store_is_where_the_command_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     """The whole command, on the shipped file made small."""
     small = tmp_path / "shipped" / "default.toml"
@@ -67,8 +61,7 @@ def test_without_a_file_the_store_is_where_the_command_runs(
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    assert run(["audit", "--allow-unconverged"]) == 0
+    out = shell.said("audit")
     assert (here / "digits-audit.db").is_file()
-    out = capsys.readouterr().out
     assert "48 models trained now" in out
     assert " at delta = 0.001" in out

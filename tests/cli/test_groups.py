@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 HEADER = "challenge_base,group,false_positives,trials_h0,false_negatives,trials_h1\n"
 ROWS = (
@@ -23,13 +23,10 @@ def grouped(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_groups_scatter_unless_said_otherwise(
-    grouped: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_groups_scatter_unless_said_otherwise(grouped: str, shell: Shell, tmp_path: Path) -> None:
     folder, page = tmp_path / "result", tmp_path / "page.html"
     command = ["estimate", grouped, "--delta", "0.01", "--output", str(folder), "--details"]
-    assert run(command) == 0
-    printed = capsys.readouterr().out
+    printed = shell.said(*command)
     assert "spread in groups" in printed
     assert "scatter normally around its average" in printed
     assert run(["report", str(folder), "-o", str(page)]) == 0
@@ -38,10 +35,9 @@ def test_groups_scatter_unless_said_otherwise(
     assert "ScatteredMembers(scatter=NormalScatter()" in text
 
 
-def test_an_option_says_how_groups_depend(grouped: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_says_how_groups_depend(grouped: str, shell: Shell) -> None:
     options = ["--delta", "0.01", "--json", "--dependence", "independent"]
-    assert run(["estimate", grouped, *options]) == 0
-    summary = json.loads(capsys.readouterr().out)
+    summary = shell.json("estimate", grouped, *options)
     assert summary["assumptions"]["dependence"] == {"name": "IndependentRows"}
 
 
@@ -54,21 +50,14 @@ def test_an_option_says_how_groups_depend(grouped: str, capsys: pytest.CaptureFi
     ],
 )
 def test_options_that_do_not_fit_are_one_line(
-    grouped: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    grouped: str, options: list[str], said: str, shell: Shell
 ) -> None:
-    assert run(["estimate", grouped, "--delta", "0.01", *options]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert said in lines[0]
+    assert said in shell.refused("estimate", grouped, "--delta", "0.01", *options)
 
 
-def test_a_base_twice_without_a_group_is_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_base_twice_without_a_group_is_warned_of(tmp_path: Path, shell: Shell) -> None:
     path = tmp_path / "twice.csv"
     path.write_text(HEADER.replace("group,", "") + "x,20,80,48,80\nx,25,80,40,80\n")
-    assert run(["estimate", str(path), "--delta", "0.01"]) == 0
-    assert "group" in capsys.readouterr().err
+    assert "group" in shell("estimate", path, "--delta", "0.01")[1]
     path.write_text(HEADER + "x,g,20,80,48,80\nx,g,25,80,40,80\n")
-    assert run(["estimate", str(path), "--delta", "0.01", "--dependence", "pooled"]) == 0
-    assert "warning" not in capsys.readouterr().err
+    assert "warning" not in shell("estimate", path, "--delta", "0.01", "--dependence", "pooled")[1]

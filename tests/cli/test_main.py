@@ -12,11 +12,12 @@ import pytest
 import typer
 
 from epsilometer.cli.main import app, run
+from tests.cli.shell import Shell
 
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
-def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The real program, as a user runs it."""
     return subprocess.run(
         [sys.executable, "-m", "epsilometer", *arguments],
@@ -28,9 +29,8 @@ def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_alone_it_prints_a_short_guide(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == 0
-    out, err = capsys.readouterr()
+def test_alone_it_prints_a_short_guide(shell: Shell) -> None:
+    out, err = shell()
     assert err == ""
     assert len(out.splitlines()) <= 24
     for command in ("audit", "estimate", "prove"):
@@ -39,11 +39,10 @@ def test_alone_it_prints_a_short_guide(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_commands_of_the_guide_are_valid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     """Those on a file run as they are printed."""
-    run([])
-    lines = [line for line in capsys.readouterr().out.splitlines() if "scores.csv" in line]
+    lines = [line for line in shell.said().splitlines() if "scores.csv" in line]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scores.csv").write_text(
         "score,member\n" + "".join(f"{k},{int(k >= 100)}\n" for k in range(200))
@@ -56,18 +55,16 @@ def test_commands_of_the_guide_are_valid(
 
 
 def test_python_m_runs_the_same_program() -> None:
-    done = shell("--version")
+    done = program("--version")
     assert done.returncode == 0
     assert re.fullmatch(r"epsilometer \S+\n", done.stdout)
-    assert shell("nonsense").returncode == 2
+    assert program("nonsense").returncode == 2
 
 
 @pytest.mark.parametrize("command", [[], *([each] for each in COMMANDS), ["losses", "export"]])
-def test_h_is_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*command, "-h"]) == 0
-    short = capsys.readouterr().out
-    assert run([*command, "--help"]) == 0
-    assert capsys.readouterr().out == short
+def test_h_is_help_everywhere(command: list[str], shell: Shell) -> None:
+    short = shell.said(*command, "-h")
+    assert shell.said(*command, "--help") == short
     assert short.startswith("Usage: epsilometer")
 
 
@@ -82,24 +79,21 @@ def test_h_is_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[
         ("epsilometer losses ", ["export", "import"]),
     ],
 )
-def test_the_shell_completes_commands_and_choices(words: str, expected: list[str]) -> None:
-    done = shell(
-        _EPSILOMETER_COMPLETE="complete_bash",
-        COMP_WORDS=words,
-        COMP_CWORD=str(len(words.split(" ")) - 1),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == expected
-
-
-def test_the_completion_script_is_shown() -> None:
-    done = shell("--show-completion", "bash")
-    assert done.returncode == 0
-    assert "_EPSILOMETER_COMPLETE=complete_bash" in done.stdout
-
-
-def test_other_commands_do_not_hint_at_options_they_lack(
-    capsys: pytest.CaptureFixture[str],
+def test_commands_and_choices_are_completed(
+    words: str, expected: list[str], shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(["status", "x.db", "--epsilon", "2"]) == 2
-    assert "--claim" not in capsys.readouterr().err
+    monkeypatch.setenv("_EPSILOMETER_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    assert shell.said().split() == expected
+
+
+def test_the_completion_script_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a shell by name: which one runs the tests, if any, does not matter."""
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    script = shell.said("--show-completion", "bash")
+    assert "_EPSILOMETER_COMPLETE=complete_bash" in script
+
+
+def test_other_commands_do_not_hint_at_options_they_lack(shell: Shell) -> None:
+    assert "--claim" not in shell.refused("status", "x.db", "--epsilon", "2")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "one-run"
 
@@ -55,10 +56,26 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def leaking(config: Path) -> Path:
-    config.write_text(LEAKING)
-    return config
+def audited(folder: Path, text: str, *options: str) -> Path:
+    """The configuration of a finished audit, beside its store."""
+    path = folder / "one-run.toml"
+    path.write_text(text)
+    assert run(["audit", str(path), *options]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def leaking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network learns mislabelled digits by heart."""
+    folder = tmp_path_factory.mktemp("leaking")
+    files = ["--output", str(folder / "result"), "--report", str(folder / "page.html")]
+    return audited(folder, LEAKING, "--claim", "1", *files)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another one, of a mean."""
+    return audited(tmp_path_factory.mktemp("plain"), CONFIG)
 
 
 def edited(config: Path, old: str, new: str) -> Path:
@@ -67,111 +84,82 @@ def edited(config: Path, old: str, new: str) -> Path:
     return config
 
 
-def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run([*arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_the_whole_way(leaking: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A network learns mislabelled digits by heart: that is proven from one run."""
-    folder = tmp_path / "result"
-    found = answered(
-        capsys, "audit", str(leaking), "--claim", "1", "--output", str(folder),
-        "--report", str(tmp_path / "page.html"),
-    )  # fmt: skip
+def test_the_whole_way(leaking: Path, shell: Shell) -> None:
+    """That is proven from one run."""
+    folder, store = leaking.with_name("result"), leaking.with_name("audit.db")
+    found = json.loads((folder / "summary.json").read_text())
     assert found["models_trained"] == 1
     assert 1 < found["proof"]["at_least"] < found["epsilon"]["median"]
     assert found["verdict"]["grounds"] == "proven"
     assert found["plan"]["design"] == "MeasureOneRun"
     assert found["plan"]["canaries"] == 300
-    scores = em.Scores.read(folder / "canaries.csv")
-    assert scores.one_run
+    assert em.Scores.read(folder / "canaries.csv").one_run
     assert not (folder / "losses.csv").exists()
-    for given in (folder, tmp_path / "audit.db", folder / "canaries.csv"):
-        again = answered(capsys, "prove", str(given), "--delta", "1e-5", "--claim", "1")
+    for given in (folder, store, folder / "canaries.csv"):
+        again = shell.json("prove", given, "--delta", "1e-5", "--claim", "1")
         assert again["at_least"] == pytest.approx(found["proof"]["at_least"])
         assert again["refuted"]
-    estimated = answered(capsys, "estimate", str(tmp_path / "audit.db"), "--delta", "1e-5")
+    estimated = shell.json("estimate", store, "--delta", "1e-5")
     assert estimated["epsilon"]["median"] == pytest.approx(found["epsilon"]["median"])
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = leaking.with_name("page.html").read_text(encoding="utf-8")
     assert "Privacy audit: 1 training run from digits" in page
     assert "holds for any dependence between canaries" in page
     assert "challenge base" not in page.split("application/json")[0].split("<script")[0]
-    reported = answered(capsys, "report", str(folder))
-    assert reported["verdict"] == found["verdict"]
+    assert shell.json("report", folder)["verdict"] == found["verdict"]
 
 
-def test_text_speaks_of_canaries(leaking: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", str(leaking), "--claim", "1", "--fail-on", "proven", "--details"]) == 3
-    text = capsys.readouterr().out
+def test_text_speaks_of_canaries(leaking: Path, shell: Shell) -> None:
+    text = shell.said("audit", leaking, "--claim", "1", "--fail-on", "proven", "--details", code=3)
     assert "FAIL (proven)" in text
     assert "shown (by canaries)" in text
     assert "training runs    1" in text
     assert "challenge base" not in text
     assert max(map(len, text.splitlines())) <= 80
-    assert run(["status", str(leaking.with_name("audit.db"))]) == 0
-    said = capsys.readouterr().out
+    said = shell.said("status", leaking.with_name("audit.db"))
     assert "1 of 1 models (100 %)" in said
     assert "1 training run, 300 canaries each" in said
-    assert run(["compare", str(leaking.with_name("audit.db")), "--delta", "1e-5"]) == 0
-    assert "one-run scan, f-DP" in capsys.readouterr().out
+    assert "one-run scan, f-DP" in shell.said(
+        "compare", leaking.with_name("audit.db"), "--delta", "1e-5"
+    )
 
 
-def test_more_runs_later(leaking: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = answered(capsys, "audit", str(leaking))
-    edited(leaking, "seed = 1", "seed = 1\nruns = 3")
-    three = answered(capsys, "audit", str(leaking))
+def test_more_runs_later(leaking: Path, tmp_path: Path, shell: Shell) -> None:
+    one = json.loads((leaking.parent / "result" / "summary.json").read_text())
+    for name in ("one-run.toml", "audit.db"):
+        shutil.copy(leaking.with_name(name), tmp_path)
+    config = edited(tmp_path / "one-run.toml", "seed = 1", "seed = 1\nruns = 3")
+    three = shell.json("audit", config)
     assert (three["models_trained"], three["models_reused"]) == (2, 1)
     assert three["num_challenge_bases"] == 3
     assert three["proof"]["at_least"] > one["proof"]["at_least"]
     assert {row["challenge_base"] for row in three["bases"]} == {"run 0", "run 1", "run 2"}
 
 
-ALL_IN = "canaries = 2\ndataset_size = 50\nseed = 2"
-NONE_IN = ALL_IN.replace("seed = 2", "seed = 4")
-
-WRONG = {
-    "[audit] replicates is for design many-models and cannot be combined": (
-        "seed = 1",
-        "seed = 1\nreplicates = 9",
-    ),
-    "[audit] runs is for design one-run and cannot be combined": (
-        'design = "one-run"\ncanaries = 300',
-        "runs = 2",
-    ),
-    "[audit] canary_kind: expected population, mislabelled, noise, gradient": (
-        "seed = 1",
-        'seed = 1\ncanary_kind = "odd"',
-    ),
-    "[audit] run 0: mislabelled points need labels": (
-        "seed = 1",
-        'seed = 1\ncanary_kind = "mislabelled"',
-    ),
+ADDED = {
+    "[audit] replicates is for design many-models and cannot be combined": "replicates = 9",
+    "[audit] canary_kind: expected population, mislabelled, noise, gradient": 'canary_kind = "odd"',
+    "[audit] run 0: mislabelled points need labels": 'canary_kind = "mislabelled"',
+    "[audit] expected adjacency include": 'adjacency = "replace"',
+    "[audit] expected an algorithm that supports gradient": 'canary_kind = "gradient"',
+    "[audit] compare_with initial": 'compare_with = "initial"',
+    "canary_kind: cannot import nowhere": 'canary_kind = "nowhere:at_all"',
+}
+TWO = "canaries = 2\ndataset_size = 50\nseed = "
+SIZES = "canaries = 300\ndataset_size = 50\nseed = 1"
+WRONG = {words: ("seed = 1", f"seed = 1\n{line}") for words, line in ADDED.items()} | {
+    "[audit] runs is for design one-run and": ('design = "one-run"\ncanaries = 300', "runs = 2"),
     "[audit] run 0: expected at most 9950 canaries": ("canaries = 300", "canaries = 20000"),
-    "got none of 2 included": ("canaries = 300\ndataset_size = 50\nseed = 1", NONE_IN),
-    "got all of 2 included": ("canaries = 300\ndataset_size = 50\nseed = 1", ALL_IN),
-    "[audit] expected adjacency include": ("seed = 1", 'seed = 1\nadjacency = "replace"'),
-    "[audit] expected an algorithm that supports gradient canaries": (
-        "seed = 1",
-        'seed = 1\ncanary_kind = "gradient"',
-    ),
-    "[audit] compare_with initial": ("seed = 1", 'seed = 1\ncompare_with = "initial"'),
+    "got none of 2 included": (SIZES, f"{TWO}4"),
+    "got all of 2 included": (SIZES, f"{TWO}2"),
     "[attack] target_alpha is for many models": ("[est", "[attack]\ntarget_alpha = 0.1\n[est"),
     "[estimate] model: canaries are read by": ("delta = 1e-5", 'delta = 1e-5\nmodel = "count"'),
-    "canary_kind: cannot import nowhere": ("seed = 1", 'seed = 1\ncanary_kind = "nowhere:at_all"'),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_wrong_files(words: str, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_files(words: str, config: Path, shell: Shell) -> None:
     edited(config, *WRONG[words])
-    assert run(["audit", str(config)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in shell.refused("audit", config)
 
 
 OWN = """
@@ -191,58 +179,46 @@ algorithm = Algorithm()
 """
 
 
-def test_a_loss_that_is_nan_for_some_canaries(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_loss_that_is_nan_for_some_canaries(config: Path, shell: Shell) -> None:
     config.with_name("nan_loss.py").write_text(OWN)
     edited(
         config, '"clipped-mean"\noptions = { noise = 0.004, records = 200 }', '"nan_loss:algorithm"'
     )
     edited(config, "seed = 1", 'seed = 1\ncanary_kind = "nan_loss:crafted"')
-    assert run(["audit", str(config)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
+    err = shell.refused("audit", config)
     assert "run 0: canary" in err
     assert "expected a finite loss, got loss=nan" in err
-    assert err.count("\n") == 1
 
 
-def test_a_changed_plan_and_another_store(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", str(config)]) == 0
-    for old, new, words in (
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
         ("seed = 1", "seed = 2", "seed is 1 there and 2 here"),
         ("canaries = 300", "canaries = 301", "design.canaries is 300 there and 301 here"),
-    ):
-        before = config.read_text()
-        capsys.readouterr()
-        edited(config, old, new)
-        assert run(["audit", str(config)]) == 2
-        assert words in capsys.readouterr().err
-        config.write_text(before)
+    ],
+)
+def test_a_changed_plan(old: str, new: str, words: str, plain: Path, shell: Shell) -> None:
+    other = plain.with_name("other.toml")
+    other.write_text(CONFIG.replace(old, new))
+    assert words in shell.refused("audit", other)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("losses", "import", "{store}.csv", "{store}"), "can only be added by `audit`"),
+        (("losses", "import", "{losses}", "{store}"), "can only be added by `audit`"),
         (("attack", "{store}"), "no shadow models to attack with"),
         (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven are for many models"),
         (("audit", "{config}", "--until-width", "9"), "--until-proven are for many models"),
     ],
 )  # fmt: skip
 def test_what_canaries_are_not_for(
-    arguments: tuple[str, ...], words: str, config: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], words: str, plain: Path, tmp_path: Path, shell: Shell
 ) -> None:
-    assert run(["audit", str(config)]) == 0
-    capsys.readouterr()
-    store = config.with_name("audit.db")
-    assert run(["losses", "export", str(store), f"{store}.csv"]) == 0
-    capsys.readouterr()
-    assert run([each.format(store=store, config=config) for each in arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
+    store, losses = plain.with_name("audit.db"), tmp_path / "losses.csv"
+    shell("losses", "export", store, losses)
+    given = {"store": store, "config": plain, "losses": losses}
+    assert words in shell.refused(*(each.format(**given) for each in arguments))
 
 
 def test_gradient_canaries_by_an_audit_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ import typer
 
 from epsilometer import _progress
 from epsilometer.cli import results
-from epsilometer.cli.main import app, run
+from epsilometer.cli.main import app
 from epsilometer.cli.options import flat, option
+from tests.cli.shell import Shell
 
 
 def options_of(name: str) -> dict[str, Any]:
@@ -37,9 +38,14 @@ def test_what_two_commands_share_is_the_same(other: str) -> None:
             assert getattr(first[name], part) == getattr(second[name], part), (name, part)
 
 
-def test_help_lists_options_by_panel(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", "--help"]) == 0
-    text = capsys.readouterr().out
+def test_the_page_has_the_same_option_as_elsewhere() -> None:
+    root: Any = typer.main.get_command(app)
+    (names,) = (each.opts for each in root.commands["report"].params if "--report" in each.opts)
+    assert {"--report", "--output", "-o"} == set(names)
+
+
+def test_help_lists_options_by_panel(shell: Shell) -> None:
+    text = shell.said("estimate", "--help")
     titles = [
         line[:-1] for line in text.splitlines() if line and line[0] != " " and line[-1] == ":"
     ]
@@ -71,9 +77,7 @@ def test_a_group_reaches_the_command_whole() -> None:
     assert seen == [("x", Pair(left=1, right=5), True), ("y", Pair(left=2, right=None), False)]
 
 
-def test_one_display_at_a_time(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_display_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What estimates inside of something that is shown already goes on in the same display."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with results.progress("outer") as (report, advance):

@@ -14,6 +14,7 @@ import pytest
 
 from epsilometer import _extras
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 CONFIG = """
 [population]
@@ -64,12 +65,6 @@ def own(folder: Path, name: str, train: str = "return rng.normal()", loss: str =
     return written(folder, name, OWN.format(train=train, loss=loss or "return model"))
 
 
-def error_of(*arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    capsys.readouterr()
-    assert run(arguments) == 2
-    return capsys.readouterr().err.splitlines()
-
-
 class Missing:
     """Makes imports fail as if a library were not installed."""
 
@@ -85,69 +80,50 @@ class Missing:
     ("module", "extra"), [("torch", "torch"), ("opacus", "torch"), ("sklearn", "sklearn")]
 )
 def test_a_missing_library_comes_with_the_command_that_installs_it(
-    module: str,
-    extra: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    module: str, extra: str, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Missing(module), *sys.meta_path])
     config = written(tmp_path, f"needs_{module}", f"import {module}\n")
-    (line,) = error_of("audit", config, capsys=capsys)
+    line = shell.refused("audit", config)
     assert "ModuleNotFoundError" in line
     assert line.endswith(f"To install it: {_extras.advice(extra, module)}")
 
 
-def test_a_library_of_no_extra_is_only_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_library_of_no_extra_is_only_named(tmp_path: Path, shell: Shell) -> None:
     config = written(tmp_path, "needs_other", "import no_such_library\n")
-    (line,) = error_of("audit", config, capsys=capsys)
+    line = shell.refused("audit", config)
     assert line.endswith("(ModuleNotFoundError: No module named 'no_such_library').")
 
 
-def test_a_misspelt_object_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_object_is_suggested(tmp_path: Path, shell: Shell) -> None:
     config = Path(own(tmp_path, "misspelt"))
     config.write_text(config.read_text().replace(":algorithm", ":algoritm"))
-    (line,) = error_of("audit", str(config), capsys=capsys)
+    line = shell.refused("audit", config)
     assert line.endswith("misspelt has no algoritm; did you mean algorithm?")
 
 
 @pytest.mark.parametrize(
-    ("name", "train", "loss", "expected"),
+    ("name", "loss", "expected"),
     [
-        ("none", "", "model", "loss(model, point) returned None; expected a number"),
-        ("list", "", "return [1.0]", "loss(model, point) returned a value of type list; expected"),
-        (
-            "array",
-            "",
-            "return np.ones(3)",
-            "loss(model, point) returned a value of type ndarray and shape (3,); expected a number",
-        ),
-        ("nan", "", "return float('nan')", "expected a finite loss, got loss=nan"),
+        ("none", "model", "loss(model, point) returned None; expected a number"),
+        ("list", "return [1.0]", "returned a value of type list; expected"),
+        ("array", "return np.ones(3)", "returned a value of type ndarray and shape (3,); expected"),
+        ("nan", "return float('nan')", "expected a finite loss, got loss=nan"),
     ],
 )
 def test_a_wrong_loss_is_named_without_promising_a_traceback(
-    name: str,
-    train: str,
-    loss: str,
-    expected: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    name: str, loss: str, expected: str, tmp_path: Path, shell: Shell
 ) -> None:
-    config = own(tmp_path, f"wrong_{name}", train or "return rng.normal()", loss)
-    (line,) = error_of("audit", config, capsys=capsys)
+    line = shell.refused("audit", own(tmp_path, f"wrong_{name}", loss=loss))
     assert line.startswith("epsilometer: no model could be trained (base 0, ")
     assert expected in line
     assert "traceback" not in line
 
 
-def test_no_model_is_named_with_the_line_that_needs_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_model_is_named_with_the_line_that_needs_one(tmp_path: Path, shell: Shell) -> None:
     config = own(tmp_path, "no_model", "model = rng.normal()", "return model.mean()")
-    first, *details = error_of("audit", config, capsys=capsys)
+    first, *details = shell("audit", config, code=2)[1].splitlines()
     assert "train(dataset, rng) returned None; expected a model (AttributeError" in first
     assert "has the traceback" in first
     assert any("no_model.py" in line and "in loss" in line for line in details)
@@ -176,12 +152,12 @@ def test_nan_losses_of_a_module_raise_no_numpy_warning() -> None:
 
 @pytest.mark.parametrize("claim", [(), ("--claim", "2")], ids=["by training", "stated"])
 def test_a_failing_opacus_loop_shows_the_users_line(
-    claim: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    claim: tuple[str, ...], tmp_path: Path, shell: Shell
 ) -> None:
     pytest.importorskip("opacus")
     name = f"wrong_loop_{len(claim)}"
     config = written(tmp_path, name, OPACUS)
-    err = error_of("audit", config, *claim, capsys=capsys)
+    err = shell("audit", config, *claim, code=2)[1].splitlines()
     shown = next(n for n, line in enumerate(err) if f'{name}.py", line 7, in fit' in line)
     assert "the wrong number of features" in err[shown + 1]
     assert "RuntimeError" in err[-1]
@@ -189,7 +165,7 @@ def test_a_failing_opacus_loop_shows_the_users_line(
 
 
 def test_a_fixed_seed_is_reported_by_every_run_and_in_the_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, shell: Shell
 ) -> None:
     # Sums in another order differ in the last digit, and the models are still identical.
     config = own(
@@ -201,36 +177,32 @@ def test_a_fixed_seed_is_reported_by_every_run_and_in_the_report(
     page = tmp_path / "report.html"
     for models in ("24 models trained now, 0 reused", "0 models trained now, 24 reused"):
         page.unlink(missing_ok=True)
-        assert run(["audit", config, "--allow-unconverged", "--report", str(page)]) == 0
-        out, err = capsys.readouterr()
+        out, err = shell("audit", config, "--allow-unconverged", "--report", page)
         assert models in out
         assert err.count("warning: The first 3 models of base 0 without") == 1
         assert err.count("warning: All 6 models of base 0 without") == 1
         notes = page.read_text(encoding="utf-8").partition('id="warnings"')[2]
         assert "does your training fix its own seed" in notes.partition("</section>")[0]
-    assert run(["audit", config, "--check"]) == 0
-    assert "does your training fix its own seed" in capsys.readouterr().err
+    assert "does your training fix its own seed" in shell("audit", config, "--check")[1]
 
 
-def test_data_given_to_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_given_to_audit(tmp_path: Path, shell: Shell) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("false_positives,trials_h0,false_negatives,trials_h1\n1,20,2,20\n")
-    (line,) = error_of("audit", str(path), capsys=capsys)
+    line = shell.refused("audit", path)
     assert f"use `epsilometer estimate {path} --delta ...`" in line
     assert run(["estimate", str(path), "--delta", "0.01"]) == 0
-    (line,) = error_of("audit", str(tmp_path / "none.csv"), capsys=capsys)
+    line = shell.refused("audit", tmp_path / "none.csv")
     assert "use `epsilometer" not in line
 
 
 @pytest.mark.parametrize(
     ("text", "got"), [("a,b\n1,2\n", "'a, b'"), ("a\n1\n", "'a'"), ("", "an empty file")]
 )
-def test_every_kind_of_table_is_named(
-    text: str, got: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_kind_of_table_is_named(text: str, got: str, tmp_path: Path, shell: Shell) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text)
-    (line,) = error_of("estimate", str(path), "--delta", "0.01", capsys=capsys)
+    line = shell.refused("estimate", path, "--delta", "0.01")
     for kind in ("score, member", "hypothesis, replicate, loss", "false_positives, trials_h0"):
         assert kind in line
     assert line.endswith(f"got {got}.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 CONFIG = """
 [population]
@@ -67,27 +67,11 @@ def edited(config: Path, old: str, new: str) -> Path:
     return config
 
 
-def answered(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run([*map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert run(list(map(str, arguments))) == 0
-    text = str(capsys.readouterr().out)
-    paths = text.rpartition(" written to ")[0] or text
-    assert max(map(len, paths.splitlines())) <= 80
-    return text
-
-
 # --- the whole way --------------------------------------------------------------------------------
 
 
-def test_what_was_written(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answered(capsys, "audit", made / "audit.toml")
+def test_what_was_written(made: Path, shell: Shell) -> None:
+    found = shell.json("audit", made / "audit.toml")
     assert (found["models_trained"], found["models_reused"]) == (0, 24)
     assert found["num_challenge_bases"] == 4
     assert found["plan"]["design"] == "MeasurePool"
@@ -105,54 +89,50 @@ def test_what_was_written(made: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {base.trials_h0 + base.trials_h1 for base in scores.bases} == {12}
 
 
-def test_the_audit_in_words(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "audit", made / "audit.toml", "--details")
+def test_the_audit_in_words(made: Path, shell: Shell) -> None:
+    text = shell.said("audit", made / "audit.toml", "--details")
     assert "0 models trained now, 24 reused, 0 failed." in text
     assert "Points share models" in text
     assert "challenge base" not in text
 
 
-def test_a_result_is_reported_proven_and_estimated_alike(
-    made: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_is_reported_proven_and_estimated_alike(made: Path, shell: Shell) -> None:
     audited = json.loads((made / "out" / "summary.json").read_text())
-    assert answered(capsys, "report", made / "out")["verdict"] == audited["verdict"]
+    assert shell.json("report", made / "out")["verdict"] == audited["verdict"]
     for source in (made / "out", made / "audit.db", made / "out" / "points.csv"):
-        proof = answered(capsys, "prove", source, "--delta", "0.001")
+        proof = shell.json("prove", source, "--delta", "0.001")
         assert proof["at_least"] == pytest.approx(audited["proof"]["at_least"]), source
     same = ("--delta", "0.001", "--family", "gaussian", "--mixing", "none")
     for source in (made / "audit.db", made / "out" / "points.csv"):
-        found = answered(capsys, "estimate", source, *same)
+        found = shell.json("estimate", source, *same)
         assert found["epsilon"]["median"] == pytest.approx(audited["epsilon"]["median"]), source
 
 
-def test_status(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "status", made / "audit.db")
+def test_status(made: Path, shell: Shell) -> None:
+    text = shell.said("status", made / "audit.db")
     assert "24 of 24 models (100 %), 0 failed" in text
     assert "a pool: every model is queried on 46 points" in text
-    found = answered(capsys, "status", made / "audit.db")
+    found = shell.json("status", made / "audit.db")
     assert (found["models"], found["models_done"], found["points"]) == (24, 24, 46)
 
 
-def test_attack(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attack(made: Path, tmp_path: Path, shell: Shell) -> None:
     store = made / "audit.db"
-    as_audited = answered(capsys, "attack", store)
+    as_audited = shell.json("attack", store)
     assert (as_audited["attack"], len(as_audited["bases"])) == ("loss", 4)
-    other = answered(capsys, "attack", store, "--method", "population")
+    other = shell.json("attack", store, "--method", "population")
     assert other["attack"] == "population"
     counts = tmp_path / "counts.csv"
-    said(capsys, "attack", store, "--output", counts)
+    shell.said("attack", store, "--output", counts)
     assert len(em.AttackCounts.read(counts)) == 4
     for row in as_audited["bases"]:
         assert row["trials_h0"] + row["trials_h1"] == 12
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
-def test_losses_are_exported(
-    ending: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_losses_are_exported(ending: str, made: Path, tmp_path: Path, shell: Shell) -> None:
     file = tmp_path / f"losses.{ending}"
-    text = said(capsys, "losses", "export", made / "audit.db", file)
+    text = shell.said("losses", "export", made / "audit.db", file)
     assert "1,104 losses written" in text
     settings = em.rows.read_audit(made / "audit.toml")
     measured = em.measure(settings.plan, settings.store).only
@@ -161,47 +141,36 @@ def test_losses_are_exported(
     assert read.member.tobytes() == measured.member.tobytes()
     assert (read.names, read.references) == (measured.names, measured.references)
     # A pool as somebody brings it has no audit that says how; half of it teaches.
-    assert answered(capsys, "attack", file, "--method", "loss")["attack"] == "loss"
+    assert shell.json("attack", file, "--method", "loss")["attack"] == "loss"
 
 
-def test_compare(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "compare", made / "out" / "points.csv", "--delta", "0.001")
+def test_compare(made: Path, shell: Shell) -> None:
+    text = shell.said("compare", made / "out" / "points.csv", "--delta", "0.001")
     assert "4 points that share 12 models" in " ".join(text.split())
     assert "ROC scan" in text
 
 
-def test_check_trains_little(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answered(capsys, "audit", config, "--check")
+def test_check_trains_little(config: Path, shell: Shell) -> None:
+    found = shell.json("audit", config, "--check")
     assert found["models"] == 24
     assert 0 < found["models_done"] <= 24
     assert len(found["losses"][0]["losses_h0"]) == found["models_done"]
 
 
-def test_judging_otherwise_trains_nothing(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_judging_otherwise_trains_nothing(made: Path, tmp_path: Path, shell: Shell) -> None:
     folder = Path(shutil.copytree(made, tmp_path / "own"))
     config = edited(folder / "audit.toml", 'challenge = "pilot"', "first_stage = 0")
     edited(config, "points = 4", "points = 2")
-    found = answered(capsys, "audit", config)
+    found = shell.json("audit", config)
     assert (found["models_trained"], found["num_challenge_bases"]) == (0, 2)
     edited(config, "models = 24", "models = 26")
-    found = answered(capsys, "audit", config)
+    found = shell.json("audit", config)
     assert (found["models_trained"], found["models_reused"]) == (2, 24)
     edited(config, "seed = 1", "seed = 2")
-    assert "seed is 1 there and 2 here" in refused(capsys, "audit", config)
+    assert "seed is 1 there and 2 here" in shell.refused("audit", config)
 
 
 # --- what is refused ------------------------------------------------------------------------------
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert run(list(map(str, arguments))) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1, err
-    return str(err)
 
 
 LIST = 'challenge = "pilot"'
@@ -237,9 +206,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_wrong_files(words: str, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_files(words: str, config: Path, shell: Shell) -> None:
     edited(config, *WRONG[words])
-    assert words in refused(capsys, "audit", config)
+    assert words in shell.refused("audit", config)
     assert not config.with_name("audit.db").exists()
 
 
@@ -262,29 +231,25 @@ CALLS = {
 
 
 @pytest.mark.parametrize("words", CALLS)
-def test_what_pools_are_not_for(
-    words: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_pools_are_not_for(words: str, made: Path, tmp_path: Path, shell: Shell) -> None:
     csv = tmp_path / "losses.csv"
     csv.write_text("challenge_base,hypothesis,replicate,loss\n0,0,0,1\n")
     given = {"store": made / "audit.db", "config": made / "audit.toml", "csv": csv}
-    assert words in refused(capsys, *(each.format(**given) for each in CALLS[words]))
+    assert words in shell.refused(*(each.format(**given) for each in CALLS[words]))
 
 
-def test_a_method_of_pools_for_many_models(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_method_of_pools_for_many_models(config: Path, shell: Shell) -> None:
     edited(config, 'design = "pool"\nmodels = 24\npool_size = 40\npoints = 4\nreferences = 6\n'
                    'challenge = "pilot"', "dataset_size = 20")  # fmt: skip
     edited(config, 'method = "loss"', 'method = "lira"')
-    assert "[attack] method: lira is for design pool; expected likelihood-ratio" in refused(
-        capsys, "audit", config
+    assert "[attack] method: lira is for design pool; expected likelihood-ratio" in shell.refused(
+        "audit", config
     )
     edited(config, 'method = "lira"', "")
     edited(config, "seed = 1", "seed = 1\nfirst_stage = 8")
-    assert "first_stage is for design pool" in refused(capsys, "audit", config)
+    assert "first_stage is for design pool" in shell.refused("audit", config)
     edited(config, "first_stage = 8", 'challenge = "pilot"')
-    assert 'challenge = "pilot" is for design pool' in refused(capsys, "audit", config)
+    assert 'challenge = "pilot" is for design pool' in shell.refused("audit", config)
 
 
 QUERIES = """
@@ -303,15 +268,17 @@ algorithm = Algorithm()
 """
 
 
-def test_wrong_queries(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_queries(config: Path, shell: Shell) -> None:
     config.with_name("wrong_queries.py").write_text(QUERIES)
     edited(
         config,
         '"clipped-mean"\noptions = { noise = 0.02, records = 20 }',
         '"wrong_queries:algorithm"',
     )
-    text = refused(capsys, "audit", config)
-    assert "expected queries(point) to return one or more arrays of shape (64,), got (64,)" in text
+    assert (
+        "expected queries(point) to return one or more arrays of shape (64,), got (64,)"
+        in shell.refused("audit", config)
+    )
 
 
 # --- a network, whose losses are cross-entropies --------------------------------------------------
@@ -337,11 +304,11 @@ mixing = "none"
 """
 
 
-def test_digits_learnt_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_digits_learnt_by_heart(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "audit.toml").write_text(DIGITS)
-    found = answered(capsys, "audit", tmp_path / "audit.toml")
+    found = shell.json("audit", tmp_path / "audit.toml")
     assert found["num_challenge_bases"] == 3
     assert found["plan"]["challenge"] == "mislabelled"
     assert {int(row["challenge_base"]) for row in found["bases"]} == {1797, 1798, 1799}
-    rmia = answered(capsys, "attack", tmp_path / "audit.db", "--method", "rmia")
+    rmia = shell.json("attack", tmp_path / "audit.db", "--method", "rmia")
     assert rmia["attack"] == "rmia"

@@ -8,16 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
-
-PROGRAM = "import sys; from epsilometer.cli.main import run; sys.exit(run())"
 
 CONFIG = AUDIT.replace("challenge_bases = 3", "challenge_bases = 8").replace(
     "noise = 0.02", "noise = 0.004"
@@ -35,23 +32,16 @@ def scores(tmp_path: Path) -> Path:
     return tmp_path / "scores.csv"
 
 
-def asked(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
-    assert run([*map(str, arguments), "--json"]) == code
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_json_is_what_python_says(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = asked(capsys, "prove", scores, "--delta", 1e-5, "--claim", 1)
+def test_json_is_what_python_says(scores: Path, shell: Shell) -> None:
+    found = shell.json("prove", scores, "--delta", 1e-5, "--claim", 1)
     proof = em.prove(em.Scores.read(scores), delta=1e-5, claim=1.0)
     assert found == json.loads(json.dumps(proof.described()))
     assert found["refuted"]
     assert found["at_least"] > 1
 
 
-def test_text_says_when_it_is_valid(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["prove", str(scores), "--delta", "1e-5", "--claim", "9"]) == 0
-    out = capsys.readouterr().out
+def test_text_says_when_it_is_valid(scores: Path, shell: Shell) -> None:
+    out = shell.said("prove", scores, "--delta", "1e-5", "--claim", "9")
     assert out.startswith(
         "Not refuted: a claim of 9. Proven: at delta = 1e-05, epsilon is at least"
     )
@@ -63,16 +53,12 @@ def test_text_says_when_it_is_valid(scores: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("claim", "gate", "code"), [(1, "proven", 3), (9, "proven", 0), (1, "never", 0)]
 )
-def test_exit_codes(
-    claim: float, gate: str, code: int, scores: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_codes(claim: float, gate: str, code: int, scores: Path, shell: Shell) -> None:
     arguments = ["prove", scores, "--delta", 1e-5, "--claim", claim, "--fail-on", gate]
-    asked(capsys, *arguments, code=code)
+    shell.json(*arguments, code=code)
 
 
-def test_counts_and_canaries_are_for_one_look(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_counts_and_canaries_are_for_one_look(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "counts.csv").write_text(
         "false_positives,trials_h0,false_negatives,trials_h1\n4,100,30,100\n"
     )
@@ -81,16 +67,14 @@ def test_counts_and_canaries_are_for_one_look(
     rows = "".join(f"{rng.normal() + 2 * m},{m}\n" for m in members)
     (tmp_path / "canaries.csv").write_text(f"score,member\n{rows}")
     for name in ("counts.csv", "canaries.csv"):
-        found = asked(capsys, "prove", tmp_path / name, "--delta", 1e-5)
+        found = shell.json("prove", tmp_path / name, "--delta", 1e-5)
         assert not found["any_time"]
         assert found["at_least"] > 0.3
 
 
-def test_less_is_proven_where_models_are_shared(
-    scores: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    alone = asked(capsys, "prove", scores, "--delta", 1e-5)
-    shared = asked(capsys, "prove", scores, "--delta", 1e-5, "--shared-models")
+def test_less_is_proven_where_models_are_shared(scores: Path, shell: Shell) -> None:
+    alone = shell.json("prove", scores, "--delta", 1e-5)
+    shared = shell.json("prove", scores, "--delta", 1e-5, "--shared-models")
     assert shared["at_least"] < alone["at_least"]
 
 
@@ -121,11 +105,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line(
-    case: str,
-    scores: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    case: str, scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.chdir(tmp_path)
     head = "challenge_base,hypothesis,score\n"
@@ -141,11 +121,7 @@ def test_bad_input_is_one_line(
     for name, text in texts.items():
         Path(name).write_text(text)
     arguments, message = BAD[case]
-    assert run(["prove", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert not out
-    assert err.count("\n") == 1
-    assert message in err
+    assert message in shell.refused("prove", *arguments)
 
 
 # --- an audit that stops when the claim is refuted --------------------------------------------
@@ -158,17 +134,9 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def audited(
-    config: Path, capsys: pytest.CaptureFixture[str], *more: object, code: int = 0
-) -> dict[str, Any]:
-    capsys.readouterr()
-    return asked(capsys, "audit", config, "--until-proven", *more, code=code)
-
-
-def test_stops_as_soon_as_the_claim_is_refuted(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = audited(config, capsys, "--claim", "0.3", "--fail-on", "proven", code=3)
+def test_stops_as_soon_as_the_claim_is_refuted(config: Path, tmp_path: Path, shell: Shell) -> None:
+    options = ["--until-proven", "--claim", "0.3"]
+    found = shell.json("audit", config, *options, "--fail-on", "proven", code=3)
     stopping = found["stopping"]
     assert stopping["reached"]
     assert stopping["bases_used"] < stopping["most_bases"] == 8
@@ -177,22 +145,18 @@ def test_stops_as_soon_as_the_claim_is_refuted(
     assert (found["verdict"]["outcome"], found["verdict"]["grounds"]) == ("FAIL", "proven")
     assert found["proof"]["refuted"]
     # The store says the same to who asks it.
-    store = asked(
-        capsys, "prove", tmp_path / "audit.db", "--delta", "0.1", "--claim", "0.3",
+    store = shell.json("prove", tmp_path / "audit.db", "--delta", "0.1", "--claim", "0.3",
         "--statistic", "loss",
     )  # fmt: skip
     assert store["e_value"] == pytest.approx(stopping["looks"][-1]["e_value"])
     # Once more: nothing is trained, and it stops at the same base.
-    again = audited(config, capsys, "--claim", "0.3")
+    again = shell.json("audit", config, *options)
     assert again["stopping"] == stopping
     assert again["models_trained"] == 0
 
 
-def test_a_claim_that_holds_uses_every_base(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["audit", str(config), "--until-proven", "--claim", "60"]) == 0
-    out, err = capsys.readouterr()
+def test_a_claim_that_holds_uses_every_base(config: Path, shell: Shell) -> None:
+    out, err = shell("audit", config, "--until-proven", "--claim", "60")
     said = " ".join(out.split())
     assert "All 8 challenge bases were used and the claim of 60 is not refuted" in said
     assert "The proof is anytime-valid" in said
@@ -202,40 +166,29 @@ def test_a_claim_that_holds_uses_every_base(
 
 @pytest.mark.slow
 def test_killed_and_started_again_stops_at_the_same_base(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, tmp_path: Path, shell: Shell
 ) -> None:
-    whole = audited(config, capsys, "--claim", "0.3")
+    whole = shell.json("audit", config, "--until-proven", "--claim", "0.3")
     (tmp_path / "audit.db").unlink()
-    command = [
-        sys.executable,
-        "-c",
-        PROGRAM,
-        "audit",
-        str(config),
-        "--until-proven",
-        "--claim",
-        "0.3",
-    ]
+    command = [sys.executable, "-m", "epsilometer", "audit", str(config)]
+    command += ["--until-proven", "--claim", "0.3"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
         while not (tmp_path / "audit.db").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-    again = audited(config, capsys, "--claim", "0.3")
+    again = shell.json("audit", config, "--until-proven", "--claim", "0.3")
     assert again["stopping"] == whole["stopping"]
 
 
-def test_two_ends_are_one_too_many(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", str(config), "--until-proven", "--until-width", "1", "--claim", "1"]) == 2
-    err = capsys.readouterr().err
-    assert "choose one" in err
-    assert err.count("\n") == 1
+def test_two_ends_are_one_too_many(config: Path, shell: Shell) -> None:
+    both = ["--until-proven", "--until-width", "1"]
+    assert "choose one" in shell.refused("audit", config, *both, "--claim", "1")
 
 
 def test_without_a_claim_there_is_nothing_to_refute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["audit", "--until-proven"]) == 2  # the audit that ships claims nothing
-    assert "--until-proven needs a claimed epsilon" in capsys.readouterr().err
+    assert "--until-proven needs a claimed epsilon" in shell.refused("audit", "--until-proven")
     assert not list(tmp_path.iterdir())

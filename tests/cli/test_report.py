@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.report.figures.charts import COUNT_CHARTS
+from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
 
 COUNTS = (
@@ -78,43 +81,26 @@ def embedded(page: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("claim", "verdict", "fail_on", "code"),
+    ("claim", "verdict", "stopped_by"),
     [
-        (FAIL, "FAIL (proven)", "never", 0),
-        (FAIL, "FAIL (proven)", "proven", 3),
-        (FAIL, "FAIL (proven)", "fail", 3),
-        (FAIL, "FAIL (proven)", "inconclusive", 3),
-        (JUDGED, "FAIL (judged)", "never", 0),
-        (JUDGED, "FAIL (judged)", "proven", 0),
-        (JUDGED, "FAIL (judged)", "fail", 3),
-        (JUDGED, "FAIL (judged)", "inconclusive", 3),
-        (INCONCLUSIVE, "INCONCLUSIVE", "never", 0),
-        (INCONCLUSIVE, "INCONCLUSIVE", "proven", 0),
-        (INCONCLUSIVE, "INCONCLUSIVE", "fail", 0),
-        (INCONCLUSIVE, "INCONCLUSIVE", "inconclusive", 3),
-        (PASS, "PASS (judged)", "never", 0),
-        (PASS, "PASS (judged)", "fail", 0),
-        (PASS, "PASS (judged)", "inconclusive", 0),
+        (FAIL, "FAIL (proven)", ("proven", "fail", "inconclusive")),
+        (JUDGED, "FAIL (judged)", ("fail", "inconclusive")),
+        (INCONCLUSIVE, "INCONCLUSIVE", ("inconclusive",)),
+        (PASS, "PASS (judged)", ()),
     ],
 )
 def test_verdicts_and_their_exit_codes(
-    counts: Path,
-    result: Path,
-    claim: str,
-    verdict: str,
-    fail_on: str,
-    code: int,
-    capsys: pytest.CaptureFixture[str],
+    counts: Path, result: Path, claim: str, verdict: str, stopped_by: tuple[str, ...], shell: Shell
 ) -> None:
-    options = ["--claim", claim, "--fail-on", fail_on]
-    for command in (["estimate", str(counts), "--delta", "0.01"], ["report", str(result)]):
-        assert run([*command, *options]) == code
-        out, err = capsys.readouterr()
+    for gate in ("never", "proven", "fail", "inconclusive"):
+        code = 3 if gate in stopped_by else 0
+        out, err = shell("report", result, "--claim", claim, "--fail-on", gate, code=code)
         assert out.startswith(f"{verdict}: ")
         assert f"The claim: epsilon at most {claim} at delta = 0.01" in " ".join(out.split())
         assert err == ""
-        assert run([*command, *options, "--json"]) == code
-        summary = json.loads(capsys.readouterr().out)
+    for command in (["estimate", counts, "--delta", "0.01"], ["report", result]):
+        options = ["--claim", claim, "--fail-on", "inconclusive"]
+        summary = shell.json(*command, *options, code=3 if stopped_by else 0)
         outcome, _, grounds = verdict.partition(" ")
         assert summary["verdict"]["outcome"] == outcome
         assert summary["verdict"]["grounds"] == (grounds.strip("()") or "open")
@@ -122,83 +108,47 @@ def test_verdicts_and_their_exit_codes(
         assert summary["proof"]["refuted"] is (verdict == "FAIL (proven)")
 
 
-def test_the_error_of_a_proof_is_an_option(
-    counts: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    proven = em.prove(em.AttackCounts.read(counts), delta=0.01).at_least
-    claim = f"{proven - 0.01:.4f}"
-    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", claim, "--json"]
-    arguments += ["--fail-on", "proven"]
-    assert run(arguments) == 3
-    usual = json.loads(capsys.readouterr().out)
-    assert (usual["verdict"]["grounds"], usual["proof"]["error"]) == ("proven", 0.05)
-    assert run([*arguments, "--error", "0.001"]) == 0
-    strict = json.loads(capsys.readouterr().out)
-    assert (strict["verdict"]["grounds"], strict["proof"]["error"]) == ("judged", 0.001)
-    assert strict["proof"]["at_least"] < usual["proof"]["at_least"]
+def test_thresholds_and_the_error_of_a_proof_are_options(result: Path, shell: Shell) -> None:
+    usual = shell.json("report", result)
+    assert (usual["verdict"]["outcome"], usual["proof"]["error"]) == ("INCONCLUSIVE", 0.05)
+    options = ["--error", "0.001", "--pass-at-most", "0.98", "--fail-at-least", "0.99"]
+    found = shell.json("report", result, *options)
+    assert (found["verdict"]["outcome"], found["verdict"]["pass_at_most"]) == ("PASS", 0.98)
+    assert found["proof"]["error"] == 0.001
+    assert found["proof"]["at_least"] < usual["proof"]["at_least"]
+    found = shell.json("report", result, "--fail-at-least", "0.06")
+    assert found["verdict"]["outcome"] == "FAIL"
 
 
 @pytest.mark.slow
-def test_an_audit_has_the_same_exit_codes(
-    audited: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_audit_has_the_same_exit_codes(audited: Path, shell: Shell) -> None:
     config = audited / "audit.toml"
     for claim, code in (("0.01", 3), ("20.0", 0)):
         other = config.with_name(f"claim-{claim}.toml")
         other.write_text(AUDIT + f"claim = {claim}\n")
-        assert run(["audit", str(other), "--fail-on", "fail"]) == code
-        assert capsys.readouterr().out.count("FAIL (") == (code == 3)
-
-
-def test_thresholds_are_options(counts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", INCONCLUSIVE, "--json"]
-    assert run(arguments) == 0
-    above = json.loads(capsys.readouterr().out)["claim"]["probability_above"]
-    posterior = em.estimate(em.AttackCounts.read(counts), em.CountModel(delta=0.01))
-    others = [
-        other.epsilon.probability_above(float(INCONCLUSIVE))
-        for other in em.checks.prior_sensitivity(posterior)
-    ]
-    least, most = min(above, *others) - 0.01, max(above, *others) + 0.01
-    assert run([*arguments, "--fail-at-least", f"{least}"]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"]["outcome"] == "FAIL"
-    assert run([*arguments, "--pass-at-most", f"{most}"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["verdict"]["outcome"] == "PASS"
-    assert summary["verdict"]["pass_at_most"] == pytest.approx(most)
-    # A threshold that another prior does not reach leaves it open, and says so.
-    for option, value, side in (
-        ("--fail-at-least", above - 0.01, "above"),
-        ("--pass-at-most", above + 0.01, "below"),
-    ):
-        assert run([*arguments, option, f"{value}"]) == 0
-        found = json.loads(capsys.readouterr().out)["verdict"]
-        assert (found["outcome"], found["grounds"]) == ("INCONCLUSIVE", "open")
-        assert found["reasons"][0].startswith(f"the posterior lies {side} the claim, but ")
-        assert "the prior decides" in found["meaning"]
+        assert shell.said("audit", other, "--fail-on", "fail", code=code).count("FAIL (") == (
+            code == 3
+        )
 
 
 @pytest.mark.slow
 def test_a_result_that_must_not_be_quoted_has_no_verdict(
-    counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    counts: Path, tmp_path: Path, shell: Shell
 ) -> None:
     arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", JUDGED, "--fail-on", "fail"]
     arguments += ["--engine", "mcmc", "--json"]
     page = tmp_path / "page.html"
-    assert run([*arguments, "--report", str(page)]) == 4
-    out, err = capsys.readouterr()
+    out, err = shell(*arguments, "--report", page, code=4)
     assert json.loads(out)["verdict"]["outcome"] == "INCONCLUSIVE"
     assert "warning: Do not quote this result" in err
     text = page.read_text(encoding="utf-8")
     assert "Do not quote this result: MCMC; NOT CONVERGED" in text
     assert '<p class="badge">INCONCLUSIVE</p>' in text
     # Who accepts the chains accepts their verdict.
-    assert run([*arguments, "--allow-unconverged"]) == 3
-    assert json.loads(capsys.readouterr().out)["verdict"]["grounds"] == "judged"
+    assert shell.json(*arguments, "--allow-unconverged", code=3)["verdict"]["grounds"] == "judged"
     # What is proven needs no chains.
     arguments[arguments.index(JUDGED)] = FAIL
-    assert run(arguments) == 3
-    out, err = capsys.readouterr()
+    out, err = shell(*arguments, code=3)
     assert json.loads(out)["verdict"]["grounds"] == "proven"
     assert "warning: Do not quote this result" in err
 
@@ -207,10 +157,7 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     ("options", "expected"),
     [
         (["--fail-on", "fail"], "--fail-on fail needs a claimed epsilon"),
-        (
-            ["--claim", "1", "--fail-on", "maybe"],
-            "fail_on to be one of never, proven, fail, inconclusive",
-        ),
+        (["--claim", "1", "--fail-on", "maybe"], "one of never, proven, fail, inconclusive"),
         (["--fail-on", "proven"], "--fail-on proven needs a claimed epsilon"),
         (["--claim", "1", "--error", "0"], "0 < error < 1"),
         (["--error", "1"], "0 < error < 1"),
@@ -220,40 +167,30 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     ],
 )
 def test_wishes_that_make_no_sense(
-    counts: Path,
-    options: list[str],
-    expected: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    counts: Path, options: list[str], expected: str, tmp_path: Path, shell: Shell
 ) -> None:
-    assert run(["estimate", str(counts), "--delta", "0.01", *options]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert expected in err
-    assert err.count("\n") == 1
+    assert expected in shell.refused("estimate", counts, "--delta", "0.01", *options)
 
 
-def test_a_fail_on_without_a_claim_is_known_before_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fail_on_without_a_claim_is_known_before_training(tmp_path: Path, shell: Shell) -> None:
     network = AUDIT.replace('"clipped-mean"', '"network"').replace('"directions"', '"digits"')
     network = network.replace("noise = 0.02, records = 50", "hidden = 4")
     (tmp_path / "audit.toml").write_text(network)
-    assert run(["audit", str(tmp_path / "audit.toml"), "--fail-on", "fail"]) == 2
-    assert "needs a claimed epsilon" in capsys.readouterr().err
+    assert "needs a claimed epsilon" in shell.refused(
+        "audit", tmp_path / "audit.toml", "--fail-on", "fail"
+    )
     assert not (tmp_path / "audit.db").exists()
 
 
 # --- pages and figures ------------------------------------------------------------------------
 
 
-def test_a_page_from_counts(
-    counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_from_counts(counts: Path, tmp_path: Path, shell: Shell) -> None:
     page, figures = tmp_path / "page.html", tmp_path / "figures"
     arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", FAIL]
-    assert run([*arguments, "--report", str(page), "--figures", str(figures)]) == 0
-    assert f"Written to {page}, {figures}" in capsys.readouterr().out
+    assert f"Written to {page}, {figures}" in shell.said(
+        *arguments, "--report", page, "--figures", figures
+    )
     assert '<p class="badge">FAIL (proven)</p>' in page.read_text(encoding="utf-8")
     assert [row["challenge_base"] for row in embedded(page)["bases"]] == ["one", "two"]
     assert sorted(path.name for path in figures.iterdir()) == sorted(
@@ -262,12 +199,9 @@ def test_a_page_from_counts(
 
 
 @pytest.mark.slow
-def test_a_result_keeps_its_claim_and_level(
-    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_keeps_its_claim_and_level(result: Path, tmp_path: Path, shell: Shell) -> None:
     page = tmp_path / "page.html"
-    assert run(["report", str(result), "-o", str(page)]) == 0
-    assert capsys.readouterr().out.startswith("INCONCLUSIVE: ")
+    assert shell.said("report", result, "-o", page).startswith("INCONCLUSIVE: ")
     found = embedded(page)
     assert found["claim"]["epsilon"] == float(INCONCLUSIVE)
     assert found["epsilon"]["level"] == 0.8
@@ -307,69 +241,42 @@ def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_variants_have_a_page_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_have_a_page_each(tmp_path: Path, shell: Shell) -> None:
     noisy = AUDIT.replace("[attack]", "output_perturbation = [0.02, 0.5]\n[attack]")
     (tmp_path / "audit.toml").write_text(noisy)
     arguments = ["audit", str(tmp_path / "audit.toml"), "--output", str(tmp_path / "result")]
-    assert run([*arguments, "--report", str(tmp_path / "page.html")]) == 0
-    capsys.readouterr()
+    shell(*arguments, "--report", tmp_path / "page.html")
     pages = sorted(path.name for path in tmp_path.glob("*.html"))
     assert pages == ["page-variant-0.02.html", "page-variant-0.5.html"]
     assert "variant 0.5" in (tmp_path / pages[1]).read_text(encoding="utf-8")
-    assert run(["report", str(tmp_path / "result")]) == 2
-    err = capsys.readouterr().err
+    err = shell.refused("report", tmp_path / "result")
     assert "choose one of variant-0.02, variant-0.5" in err
     assert run(["report", str(tmp_path / "result" / "variant-0.5")]) == 0
 
 
-def test_report_without_a_file_only_judges(
-    result: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_without_a_file_only_judges(result: Path, shell: Shell) -> None:
     before = sorted(result.iterdir())
-    assert run(["report", str(result)]) == 0
-    assert "Written" not in capsys.readouterr().out
+    assert "Written" not in shell.said("report", result)
     assert sorted(result.iterdir()) == before
 
 
 # --- what can go wrong ------------------------------------------------------------------------
 
 
-def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    return err
-
-
-def copied(source: Path, target: Path) -> Path:
-    target.mkdir()
-    for path in source.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
-    return target
-
-
-def test_results_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "cannot be read" in complaint(["report", str(tmp_path / "nowhere")], capsys)
-    assert "a folder with posterior.nc" in complaint(["report", str(tmp_path)], capsys)
+def test_results_that_are_none(tmp_path: Path, shell: Shell) -> None:
+    assert "cannot be read" in shell.refused("report", tmp_path / "nowhere")
+    assert "a folder with posterior.nc" in shell.refused("report", tmp_path)
     (tmp_path / "posterior.nc").write_text("no")
-    assert "expected a NetCDF file" in complaint(["report", str(tmp_path)], capsys)
+    assert "expected a NetCDF file" in shell.refused("report", tmp_path)
 
 
-def test_a_summary_of_another_result(
-    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = copied(result, tmp_path / "mixed")
-    summary = json.loads((folder / "summary.json").read_text())
-    summary["epsilon"]["median"] += 0.1
-    (folder / "summary.json").write_text(json.dumps(summary))
-    assert "is of another result than posterior.nc" in complaint(["report", str(folder)], capsys)
+OTHER_MEDIAN: dict[str, Any] = {"epsilon": {"median": 0.1, "level": 0.9}}
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
+        (OTHER_MEDIAN, "is of another result than posterior.nc"),
         ({"epsilon": {"median": "<b>", "level": 0.9}}, "epsilon.median"),
         ({"epsilon": None}, "epsilon"),
         ({"claim": {"epsilon": -1}}, "claim.epsilon"),
@@ -377,49 +284,33 @@ def test_a_summary_of_another_result(
         ({"plan": {"hash": 7}}, "plan.hash"),
         ({"variant": "x" * 1000}, "variant"),
         ({"counts": {"target_alpha": 2.0, "statistic": "loss", "attack": "x"}}, "target_alpha"),
+        *((text, "") for text in ("", "{", "[]", "[" * 100_000, '{"epsilon": NaN}')),
     ],
 )
 def test_a_damaged_summary(
-    result: Path,
-    tmp_path: Path,
-    change: dict[str, Any],
-    expected: str,
-    capsys: pytest.CaptureFixture[str],
+    result: Path, tmp_path: Path, change: Any, expected: str, shell: Shell
 ) -> None:
-    folder = copied(result, tmp_path / "damaged")
-    summary = json.loads((folder / "summary.json").read_text()) | change
-    (folder / "summary.json").write_text(json.dumps(summary))
-    err = complaint(["report", str(folder)], capsys)
+    folder = Path(shutil.copytree(result, tmp_path / "damaged"))
+    if not isinstance(change, str):
+        change = json.dumps(json.loads((folder / "summary.json").read_text()) | change)
+    (folder / "summary.json").write_text(change)
+    err = shell.refused("report", folder)
     assert "summary.json" in err
     assert expected in err
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"epsilon": NaN}'])
-def test_a_summary_that_is_not_json(
-    result: Path, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = copied(result, tmp_path / "damaged")
-    (folder / "summary.json").write_text(text)
-    assert "summary.json" in complaint(["report", str(folder)], capsys)
-
-
-def test_pages_that_cannot_be_written(
-    counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_that_cannot_be_written(counts: Path, tmp_path: Path, shell: Shell) -> None:
     arguments = ["estimate", str(counts), "--delta", "0.01", "--report"]
     (tmp_path / "folder.html").mkdir()
-    assert "got a folder" in complaint([*arguments, str(tmp_path / "folder.html")], capsys)
+    assert "got a folder" in shell.refused(*arguments, tmp_path / "folder.html")
     missing = tmp_path / "nowhere" / "page.html"
-    assert "does not exist or cannot be written" in complaint([*arguments, str(missing)], capsys)
+    assert "does not exist or cannot be written" in shell.refused(*arguments, missing)
     (tmp_path / "file").write_text("")
     arguments[-1] = "--figures"
-    err = complaint([*arguments, str(tmp_path / "file")], capsys)
-    assert "expected a folder for --figures" in err
+    assert "expected a folder for --figures" in shell.refused(*arguments, tmp_path / "file")
 
 
 def test_estimating_does_not_load_what_the_page_needs(counts: Path) -> None:
-    import subprocess
-
     code = (
         "import sys; from epsilometer.cli.main import run; "
         f"run(['estimate', {str(counts)!r}, '--delta', '0.01', '--claim', '1', '--json']); "
@@ -437,10 +328,3 @@ def test_the_written_posterior_is_what_the_page_shows(audited: Path) -> None:
     for percent, value in found["quantiles"]["strength"].items():
         share = float(percent.removesuffix(" %")) / 100
         assert value == pytest.approx(float(posterior.quantile("strength", share)), rel=1e-12)
-
-
-def test_the_page_has_the_same_option_as_elsewhere(result: Path, tmp_path: Path) -> None:
-    for number, name in enumerate(("--report", "--output", "-o")):
-        page = tmp_path / f"{number}.html"
-        assert run(["report", str(result), name, str(page)]) == 0
-        assert page.read_text(encoding="utf-8").startswith("<!")
