@@ -466,7 +466,7 @@ def test_python_is_told_its_argument_and_the_shell_its_option(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(StoreError, match="`accept_changed_code=True`"):
         em.audit(tmp_path / "audit.toml")
-    error = shell.refused("audit", tmp_path / "audit.toml")
+    error = shell("audit", tmp_path / "audit.toml", code=2)[1]
     assert "continue with --accept-changed-code" in error
     assert "`accept" not in error
 

@@ -259,7 +259,7 @@ def test_parquet_with_text_that_is_not_utf8(tmp_path: Path, place: str) -> None:
         Losses.read(path)
 
 
-@pytest.mark.parametrize("mask", [0x01, 0xFF], ids=hex)
+@pytest.mark.parametrize("mask", [pytest.param(0x01, marks=pytest.mark.slow), 0xFF], ids=hex)
 def test_no_flipped_byte_of_parquet_goes_unnoticed(tmp_path: Path, mask: int) -> None:
     """Pages have checksums and the rest is checked: refused, or without effect."""
     path = tmp_path / "x.parquet"

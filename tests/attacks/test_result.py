@@ -44,9 +44,12 @@ def result(
 ) -> AttackResult:
     h0 = np.atleast_2d(np.asarray(p_values_h0, dtype=float))
     h1 = np.atleast_2d(np.asarray(h0 if p_values_h1 is None else p_values_h1, dtype=float))
-    settings: dict[str, Any] = {"statistic": "loss", "attack": "likelihood-ratio"}
+    settings: dict[str, Any] = {
+        "names": tuple(f"base {number}" for number in range(len(h0))),
+        "statistic": "loss",
+        "attack": "likelihood-ratio",
+    }
     return AttackResult(
-        names=tuple(f"base {number}" for number in range(len(h0))),
         p_values_h0=h0,
         p_values_h1=h1,
         scores_h0=h0 if scores_h0 is None else np.atleast_2d(np.asarray(scores_h0, dtype=float)),

@@ -53,12 +53,6 @@ def test_logit_in_mpmath(loss: float) -> None:
     assert scores(loss)[0] == pytest.approx(exact_logit(loss), rel=0, abs=error)
 
 
-def test_logit_is_the_logarithm_of_the_odds() -> None:
-    p = np.array([[1e-9, 0.1, 0.5, 0.9, 0.999]])
-    # -log(p) loses digits of 1 - p near p = 1: EPS / 1e-3 there.
-    np.testing.assert_allclose(Logit()(-np.log(p)), np.log(p / (1 - p)), rtol=0, atol=1e-12)
-
-
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.floats(0.0, allow_infinity=False), min_size=1, max_size=12))
 def test_logit_is_finite_and_never_rises_with_the_loss(losses: list[float]) -> None:
@@ -156,12 +150,9 @@ class TestContract:
 def test_custom_function_is_called_with_the_losses() -> None:
     losses = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert CustomStatistic(function=lambda x: x**2)(losses).tolist() == [[1.0, 4.0], [9.0, 16.0]]
-
-
-def test_custom_integers_become_floats() -> None:
-    found = CustomStatistic(function=lambda x: (x > 1).astype(int))(np.array([[1.0, 2.0]]))
-    assert found.dtype == np.float64
-    assert found.tolist() == [[0.0, 1.0]]
+    flags = CustomStatistic(function=lambda x: (x > 1).astype(int))(losses)
+    assert flags.dtype == np.float64
+    assert flags.tolist() == [[0.0, 1.0], [1.0, 1.0]]
 
 
 @pytest.mark.parametrize(
@@ -185,20 +176,13 @@ def test_custom_scores_that_are_not_finite_are_missing() -> None:
     assert np.isnan(found[0, 1])
 
 
-def test_custom_domain_is_enforced() -> None:
-    statistic = CustomStatistic(function=np.log, name="log", least_loss=1e-3)
-    with pytest.raises(InputError) as caught:
-        scores_of(np.array([[1e-4]]), statistic, ["a"])
-    assert str(caught.value) == (
-        "challenge base 'a': expected losses >= 0.001 for the statistic log, got loss=0.0001; "
-        "the statistic loss accepts any."
-    )
-    assert scores_of(np.array([[1e-3]]), statistic, ["a"])[0, 0] == math.log(1e-3)
-
-
-@pytest.mark.parametrize("least", [-5.0, -0.5, 0.0, 2.0])
-def test_the_error_names_the_bound_of_a_custom_domain(least: float) -> None:
+@pytest.mark.parametrize("least", [-5.0, -0.5, 0.0, 0.001])
+def test_custom_domain_is_enforced(least: float) -> None:
     statistic = CustomStatistic(function=np.negative, name="mine", least_loss=least)
     assert scores_of(np.array([[least]]), statistic, ["a"])[0, 0] == -least
-    with pytest.raises(InputError, match=rf"expected losses >= {least:g} for the statistic mine"):
+    with pytest.raises(InputError) as caught:
         scores_of(np.array([[least - 0.25]]), statistic, ["a"])
+    assert str(caught.value) == (
+        f"challenge base 'a': expected losses >= {least:g} for the statistic mine, got "
+        f"loss={least - 0.25:g}; the statistic loss accepts any."
+    )

@@ -164,28 +164,6 @@ def test_a_failing_opacus_loop_shows_the_users_line(
     assert not any("epsilometer/audit" in line or "epsilometer/meas" in line for line in err)
 
 
-def test_a_fixed_seed_is_reported_by_every_run_and_in_the_report(
-    tmp_path: Path, shell: Shell
-) -> None:
-    # Sums in another order differ in the last digit, and the models are still identical.
-    config = own(
-        tmp_path,
-        "fixed_seed",
-        "return np.random.default_rng(0).normal() * (1 + 2e-16 * rng.integers(2))",
-        "return float(model + point.features.sum())",
-    )
-    page = tmp_path / "report.html"
-    for models in ("24 models trained now, 0 reused", "0 models trained now, 24 reused"):
-        page.unlink(missing_ok=True)
-        out, err = shell("audit", config, "--allow-unconverged", "--report", page)
-        assert models in out
-        assert err.count("warning: The first 3 models of base 0 without") == 1
-        assert err.count("warning: All 6 models of base 0 without") == 1
-        notes = page.read_text(encoding="utf-8").partition('id="warnings"')[2]
-        assert "does your training fix its own seed" in notes.partition("</section>")[0]
-    assert "does your training fix its own seed" in shell("audit", config, "--check")[1]
-
-
 def test_data_given_to_audit(tmp_path: Path, shell: Shell) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("false_positives,trials_h0,false_negatives,trials_h1\n1,20,2,20\n")
