@@ -115,10 +115,10 @@ class PlannedCell(Cell):
 
 
 def plan(*, quick: bool = False) -> Plan:
-    """A hundred audits of each truth; quickly, one of a pilot that is nearly enough."""
+    """Twenty-five audits of each truth; quickly, one of a pilot that is nearly enough."""
     if quick:
         return Plan(cells=(PlannedCell(truth="own law", width=0.5, simulations=20, runs=2),))
-    return Plan(cells=tuple(PlannedCell(truth=truth, runs=100) for truth in TRUTHS))
+    return Plan(cells=tuple(PlannedCell(truth=truth, runs=25) for truth in TRUTHS))
 
 
 def summary(rows: list[Row]) -> Row:

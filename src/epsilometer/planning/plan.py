@@ -31,7 +31,7 @@ from epsilometer.planning.search import Effort, Search
 from epsilometer.planning.simulation import TRUTHS, Setting, simulator
 from epsilometer.proofs.proof import ERROR
 
-QUICK, THOROUGH = Effort(20, 4, 4, 30.0), Effort(100, 10, 7, math.inf)
+QUICK, THOROUGH = Effort(20, 4, 4, 60.0), Effort(100, 10, 7, math.inf)
 
 DRAWS, GOLDEN = 25, (math.sqrt(5) - 1) / 2
 """Draws of the truth per simulation of a quick search, and the step between their quantiles."""
