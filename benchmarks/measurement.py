@@ -91,8 +91,9 @@ def in_this_process(executor: str, models: int, dataset_size: int) -> Row:
 def overhead(sizes: Sequence[int]) -> list[Row]:
     cases = [
         (executor, models, DATASET)
-        for executor in ("serial", "threads", "processes")
+        for executor in ("serial", "threads", "processes", "dask")
         for models in sizes
+        if executor != "dask" or models == min(sizes)
     ]
     cases.append(("serial", min(sizes), 10))
     rows = []
@@ -111,7 +112,7 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[20_000, 100_000],
-        help="how many models (default %(default)s)",
+        help="how many models (default %(default)s); Dask trains the fewest of these",
     )
     arguments = parser.parse_args()
     if min(arguments.models) <= FEW:

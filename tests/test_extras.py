@@ -15,7 +15,7 @@ from epsilometer.errors import InputError
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
-@pytest.mark.parametrize("extra", ["parquet", "sklearn", "torch"])
+@pytest.mark.parametrize("extra", ["dask", "parquet", "sklearn", "torch"])
 def test_the_packages_of_an_extra_are_advised_by_their_own_names(extra: str) -> None:
     listed = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"][extra]
     command = shlex.split(_extras.advice(extra, "x"))

@@ -15,6 +15,8 @@ _REQUIREMENT = re.compile(
 )
 
 EXTRAS = {
+    "dask": "dask",
+    "distributed": "dask",
     "mlflow": "mlflow",
     "opacus": "torch",
     "pyarrow": "parquet",

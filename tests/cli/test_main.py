@@ -75,7 +75,7 @@ def test_h_is_help_everywhere(command: list[str], shell: Shell) -> None:
         ("epsilometer estimate --engine ", ["exact", "mcmc", "published"]),
         ("epsilometer estimate --fail-on p", ["proven"]),
         ("epsilometer plan --design ", ["many", "one-run", "pool"]),
-        ("epsilometer audit --executor p", ["processes"]),
+        ("epsilometer audit --executor d", ["dask"]),
         ("epsilometer losses ", ["export", "import"]),
     ],
 )

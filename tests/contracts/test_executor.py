@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import numpy as np
 import pytest
@@ -33,8 +36,19 @@ from tests.measurement.algorithms import (
     noted,
     plan,
 )
+from tests.measurement.clusters import PATIENCE, cluster
 
-NAMES = ("serial", "threads", "processes", "thread pool", "process pool", "dask cluster")
+NAMES = (
+    "serial",
+    "threads",
+    "processes",
+    "dask",
+    "thread pool",
+    "process pool",
+    "dask address",
+)
+DYING = ("processes", "dask", "dask address")
+"""Executors that can lose a worker and continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +62,11 @@ class Choice:
 
 
 @pytest.fixture(scope="module")
-def dask_executor() -> Iterator[Executor]:
-    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, silence_logs="ERROR", **here
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client.get_executor(pure=False)
+def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("cluster")
+    # A worker that dies takes seconds to restart: the scheduler gives up on a task at once.
+    with cluster(folder, allowed_failures=0) as running:
+        yield running.executor
 
 
 def new_process_pool() -> ProcessPoolExecutor:
@@ -78,14 +88,17 @@ def choice(request: pytest.FixtureRequest) -> Iterator[Choice]:
             yield Choice(name=name, executor=threads)
     elif name == "process pool":
         yield Choice(name=name, executor=request.getfixturevalue("process_pool"))
-    elif name == "dask cluster":
-        yield Choice(name=name, executor=request.getfixturevalue("dask_executor"))
+    elif name == "dask address":
+        yield Choice(name=name, executor=request.getfixturevalue("dask_address"))
     else:
-        yield Choice(name=name, executor=name)
+        # Importing distributed loads the settings that are changed here.
+        assert distributed.LocalCluster is not None
+        with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+            yield Choice(name=name, executor=name)
 
 
-QUICK = ("serial", "threads", "process pool")
-"""Executors of the quick run: starting processes for every test takes seconds."""
+QUICK = ("serial", "threads", "process pool", "dask address")
+"""Executors of the quick run: starting processes or a cluster for every test takes seconds."""
 
 
 def slow_unless(quick: Sequence[str], names: Sequence[str] = NAMES) -> pytest.MarkDecorator:
@@ -118,6 +131,19 @@ def test_losses_are_those_of_the_serial_executor(choice: Choice, tmp_path: Path)
 @pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_losses_do_not_depend_on_the_number_of_workers(executor: str, workers: int) -> None:
     assert measure(plan(), executor=executor, workers=workers).only == measure(plan()).only
+
+
+@pytest.mark.slow
+def test_one_dask_worker_does_as_well() -> None:
+    assert measure(plan(), executor="dask", workers=1).only == measure(plan()).only
+
+
+@pytest.mark.slow
+def test_dask_while_its_usual_port_is_taken() -> None:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # already in use, which is fine
+            stack.enter_context(socket.create_server(("", 8787)))
+        assert measure(plan(), executor="dask", workers=1).only == measure(plan()).only
 
 
 @pytest.mark.parametrize("what", ["dataset", "point"])
@@ -292,13 +318,13 @@ def test_no_model_can_be_trained(choice: Choice, tmp_path: Path) -> None:
 # --- workers that die -----------------------------------------------------------------------------
 
 
-def test_a_model_that_kills_its_worker(tmp_path: Path) -> None:
+@slow_unless(("processes",), DYING)
+def test_a_model_that_kills_its_worker(choice: Choice, tmp_path: Path) -> None:
     log = tmp_path / "log"
     algorithm = Faulty(faults=((0, 1, 7, "kill"),), log=str(log))
     store = SqliteStore(tmp_path / "store.db")
     with store:
-        wanted = plan(algorithm, replicates=20)
-        measured = measure(wanted, store, executor="processes", workers=2, retries=1)
+        measured = choice.measure(plan(algorithm, replicates=20), store, retries=1)
         assert store.failures() == measured.failures
     (failure,) = measured.failures
     assert failure.task == Task(0, 1, 7)
@@ -423,17 +449,21 @@ if __name__ == "__main__":
             way, name, marks=() if (way, name) == ("file", "processes") else pytest.mark.slow
         )
         for way in ("file", "text")
-        for name in ("serial", "processes")
+        for name in ("serial", "processes", "dask", "dask address")
     ],
 )
-def test_an_algorithm_in_the_main_script(executor: str, way: str, tmp_path: Path) -> None:
+def test_an_algorithm_in_the_main_script(
+    executor: str, way: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if executor == "dask address":
+        executor = request.getfixturevalue("dask_address")
     (tmp_path / "mine.py").write_text(SCRIPT)
     command = [str(tmp_path / "mine.py")] if way == "file" else ["-c", SCRIPT]
     done = subprocess.run(
         [sys.executable, *command, executor],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * PATIENCE,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         cwd=tmp_path,
         check=False,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from epsilometer.errors import EpsilometerError
 from epsilometer.measurement.engine import measure
-from tests.measurement.algorithms import NoisyMean, one_run_plan, plan
+from tests.measurement.algorithms import DiesLate, NoisyMean, one_run_plan, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,6 +55,8 @@ def main() -> None:
     parser.add_argument("--log")
     parser.add_argument("--largest-file", type=int)
     parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--mark", help="worker dies once, and makes this file, after a model")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds after the model")
     arguments = parser.parse_args()
     if arguments.largest_file is not None:
         most = arguments.largest_file
@@ -63,6 +65,8 @@ def main() -> None:
     if arguments.wait:
         sys.stdin.readline()
     algorithm = NoisyMean(seconds=arguments.seconds, log=arguments.log)
+    if arguments.mark is not None:
+        algorithm = DiesLate(mark=arguments.mark, delay=arguments.delay)
     wanted = plan(algorithm, bases=arguments.bases, replicates=arguments.replicates)
     if arguments.one_run is not None:
         wanted = one_run_plan(algorithm, runs=arguments.bases, canaries=arguments.one_run)

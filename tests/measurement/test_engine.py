@@ -137,7 +137,7 @@ def test_progress_counts_reused_and_failed_models(tmp_path: Path) -> None:
 def test_a_complete_store_opens_no_executor() -> None:
     store = MemoryStore()
     first = measure(plan(), store)
-    again = measure(plan(), store, executor="unknown")
+    again = measure(plan(), store, executor="dask://127.0.0.1:1")
     assert (again.trained, again.reused, again.only) == (0, 20, first.only)
 
 

@@ -7,7 +7,9 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -17,7 +19,8 @@ from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.store import SqliteStore
 from tests.measurement import runner
-from tests.measurement.algorithms import NoisyMean, plan
+from tests.measurement.algorithms import NoisyMean, noted, plan
+from tests.measurement.clusters import Cluster, cluster, stop
 
 BASES, REPLICATES, SECONDS = 4, 250, 0.004
 MODELS = 2 * BASES * REPLICATES
@@ -33,6 +36,14 @@ def whole(seconds: float = 0.0) -> Plan:
 @pytest.fixture(scope="module")
 def uninterrupted() -> str:
     return str(measure(whole()).only.to_csv())
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with cluster(folder, nanny=False) as made:
+        yield made
 
 
 def exported(path: Path) -> str:
@@ -61,10 +72,9 @@ def descendants(run: subprocess.Popen[str]) -> list[psutil.Process]:
 def left_behind(processes: set[psutil.Process]) -> list[psutil.Process]:
     """The processes that still exist after a while; they are then ended."""
     _, alive = psutil.wait_procs(processes, timeout=20)
-    left = [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    for process in left:
-        process.kill()
-    return left
+    names = [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    stop(names)
+    return names
 
 
 def kill_after(run: subprocess.Popen[str], seconds: float) -> tuple[bool, set[psutil.Process]]:
@@ -136,6 +146,75 @@ def test_killed_again_and_again(
     assert exported(path) == uninterrupted
 
 
+@pytest.mark.parametrize("kills", [TWENTY])
+def test_killed_repeatedly_on_dask(
+    kills: int, running: Cluster, tmp_path: Path, uninterrupted: str
+) -> None:
+    path = tmp_path / "store.db"
+    kill_again_and_again(path, running.executor, seed=1, until=1.5, kills=kills)
+    assert exported(path) == uninterrupted
+    assert all(worker.poll() is None for worker in running.workers)
+
+
+@pytest.mark.slow
+def test_a_local_dask_cluster_ends_with_its_run(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run = runner.start(path, "dask", "--replicates", "1000", "--seconds", "0.02")
+    runner.wait_until_ready(run)
+    end = time.monotonic() + PATIENCE
+    started: set[psutil.Process] = set()
+    while stored(path) == 0 and time.monotonic() < end:
+        started.update(descendants(run))
+        time.sleep(0.1)
+    assert len(started) >= 2
+    alive, processes = kill_after(run, 0.0)
+    assert alive
+    assert left_behind(started | processes) == []
+
+
+@pytest.mark.slow
+def test_one_of_two_dask_workers_is_killed(
+    running: Cluster, tmp_path: Path, uninterrupted: str
+) -> None:
+    path, log = tmp_path / "store.db", tmp_path / "log"
+    struck: list[int] = []
+
+    def strike(progress: Any) -> None:
+        if progress.trained >= MODELS // 4 and not struck:
+            struck.append(progress.trained)
+            running.workers[0].kill()
+
+    wanted = plan(NoisyMean(seconds=SECONDS, log=str(log)), bases=BASES, replicates=REPLICATES)
+    measured = measure(wanted, path, executor=running.executor, on_progress=strike)
+    assert struck
+    assert struck[0] < MODELS
+    assert (measured.trained, measured.failures) == (MODELS, [])
+    assert exported(path) == uninterrupted
+    assert set(noted(log)) == set(wanted.tasks())
+
+
+@pytest.mark.slow
+def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> None:
+    # The scheduler knows that the losses exist, but the only worker that has them was lost.
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    reference = measure(plan(bases=1, replicates=3)).only.to_csv()
+    with cluster(folder, workers=1) as running:
+        for number, delay in enumerate((0.001, 0.003)):
+            path = tmp_path / f"{number}.db"
+            options = ["--mark", str(tmp_path / str(number)), "--delay", str(delay)]
+            options += ["--bases", "1", "--replicates", "3"]
+            run = runner.start(path, running.executor, *options)
+            try:
+                out, error = run.communicate(timeout=PATIENCE / 2)
+            finally:
+                run.kill()
+                run.communicate()
+            assert run.returncode == 0, error
+            assert out.split()[1:] == ["6", "0"]
+            assert exported(path) == reference
+
+
 # --- no room --------------------------------------------------------------------------------------
 
 
@@ -182,6 +261,7 @@ def test_a_full_disk_from_the_start(size: int, tmp_path: Path, uninterrupted: st
         "serial",
         pytest.param("threads", marks=pytest.mark.slow),
         "processes",
+        pytest.param("dask", marks=pytest.mark.slow),
     ],
 )
 def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:

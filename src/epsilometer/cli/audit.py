@@ -29,7 +29,9 @@ class ExecutionOptions:
 
     panel: ClassVar[str] = "Training"
 
-    executor: str | None = option("serial|threads|processes", "Where models are trained.")
+    executor: str | None = option(
+        "serial|threads|processes|dask|dask://HOST:PORT", "Where models are trained."
+    )
     workers: int | None = option("N", "Threads or processes. Default: one per core.")
     accept_changed_code: bool = options.CHANGED_CODE
     store: str | None = option(

@@ -50,6 +50,7 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     _come_home(folder)
     failure = f"{place}: cannot import {module_name} with {folder} on the path"
     target = run_user_code(failure, import_module, module_name)
+    _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(target, part):
             near = difflib.get_close_matches(part, _public(target), 1)
@@ -128,3 +129,19 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ImportError | InputError) or len(inside) < 2:
         return text
     return f"{text}, {Path(inside[-1].filename).name} line {inside[-1].lineno}"
+
+
+def _send_code_from(folder: Path) -> None:
+    """Modules of the folder go to Dask workers as code: they need not have the folder."""
+    from epsilometer.measurement.executors import send_code_of
+
+    home = folder.resolve()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        # PyTorch has modules whose file does not exist.
+        if not file or not Path(file).is_file():
+            continue
+        path = Path(file).resolve()
+        if path.parent.is_relative_to(home) and "site-packages" not in path.parts:
+            if not name.startswith("epsilometer"):
+                send_code_of(name)

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from epsilometer._arrays import OnMessage
 from epsilometer.errors import ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
-from epsilometer.measurement.executors import WorkerPool
+from epsilometer.measurement.executors import ResultLostError, WorkerDiedError, WorkerPool
 from epsilometer.measurement.failures import (
     Failure,
     Streak,
@@ -45,6 +45,9 @@ LARGEST_ANSWER = 4_000_000
 
 MOST_DEATHS = 10
 """If more workers in a row die, with nothing trained in between, no single model is to blame."""
+
+MOST_LOST = 10
+"""How often a model's result may be lost before this counts as a failure."""
 
 
 class Run:
@@ -97,6 +100,7 @@ class Run:
         self.running: dict[Future[Answer], Chunk] = {}
         self.alone: Future[Answer] | None = None
         """A suspect that is running alone."""
+        self.lost: Counter[Task] = Counter()
         self.deaths = 0
         """Workers that died while running a single model, since one was last trained."""
         self.waiting: list[Row] = []
@@ -202,12 +206,39 @@ class Run:
                 self._accept(chunk, future.result())
             elif isinstance(error, BrokenExecutor | CancelledError):
                 broken.append(chunk)
+            elif isinstance(error, WorkerDiedError):
+                self._suspect(chunk.tasks(), alone=future is self.alone)
+            elif isinstance(error, ResultLostError):
+                self._lost(chunk)
             elif isinstance(error, KeyboardInterrupt):
                 raise error
             else:
                 self._failed(chunk, TaskFailure(message_of(error)))
         if broken:
             self._recover(broken, pool)
+
+    def _suspect(self, tasks: list[Task], *, alone: bool) -> None:
+        """A worker died: a model that ran alone is to blame; otherwise rerun each model alone."""
+        if not alone:
+            self.suspects += tasks
+            return
+        self.deaths += 1
+        if self.deaths > MOST_DEATHS:
+            last = self.sizes.named(tasks[0])
+            raise ExecutorError(
+                f"{self.deaths} workers in a row died while training, with different models (last: "
+                f"{last}): does training work with the executor serial? Losses received so far are kept."
+            )
+        self._retry(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
+
+    def _lost(self, chunk: Chunk) -> None:
+        """Retry models whose result was lost; they fail only if it happens repeatedly."""
+        for task in chunk.tasks():
+            self.lost[task] += 1
+            if self.lost[task] <= MOST_LOST:
+                self.to_retry.append(task)
+            else:
+                self._retry(task, TaskFailure("its result was lost repeatedly"), self.to_retry)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, TaskFailure):
@@ -281,23 +312,13 @@ class Run:
         raise training_error(streak, self.sizes, self.problems[streak.tasks[-1]], self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
-        """Restart after workers died: a model that ran alone is to blame; otherwise rerun each alone."""
+        """Restart after workers died, then retrain the running models one by one to find the culprit."""
         self._salvage()
         tasks = [task for chunk in (*broken, *self.running.values()) for task in chunk.tasks()]
         self.running.clear()
         self._commit()
         pool.restart()
-        if len(tasks) > 1:
-            self.suspects += tasks
-            return
-        self.deaths += 1
-        if self.deaths > MOST_DEATHS:
-            last = self.sizes.named(tasks[0])
-            raise ExecutorError(
-                f"{self.deaths} workers in a row died while training, with different models (last: "
-                f"{last}): does training work with the executor serial? Losses received so far are kept."
-            )
-        self._retry(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
+        self._suspect(tasks, alone=len(tasks) == 1)
 
     def _salvage(self) -> None:
         """Collect the results of all chunks that have finished successfully."""
