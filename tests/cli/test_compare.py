@@ -131,10 +131,8 @@ def test_figures(counts: Path, scores: Path, tmp_path: Path) -> None:
 
 
 def test_figure_shows_the_rows(counts: Path) -> None:
-    from epsilometer.report.figures.comparison import draw_comparison
-
     found = compare(em.AttackCounts.read(counts), delta=0.0)
-    axes = draw_comparison(found).axes[0]
+    axes = found.plot().axes[0]
     applying = [row for row in found.rows if row.applies]
     assert [label.get_text() for label in axes.get_yticklabels()] == [r.label for r in applying]
     drawn = {float(x) for line in axes.lines for x in np.atleast_1d(line.get_xdata())}

@@ -33,8 +33,6 @@ PAGES = [
     "joint",
     "prior",
     "predictive",
-    "models",
-    "influence",
 ]
 
 

@@ -83,7 +83,8 @@ NO_RESULT = {
 
 WITHOUT_FIGURE = {
     *("AuditConfig", "Canaries", "Dataset", "Plan", "Population"),
-    *("AlternativePrior", "ErrorCurves", "LargestClaim", "SelfTest", "TrainingCheck"),
+    *("AlternativePrior", "ErrorCurves", "Influence", "LargestClaim", "ModelComparison"),
+    *("SelfTest", "TrainingCheck"),
 }
 """Inputs of an audit and parts of other results: a table says all there is to see."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,8 +21,13 @@ from tests.report.browser import HACK, HOSTILE
 SETTINGS = em.engines.CurveSettings(tolerance=0.1)
 """What reports show does not depend on how exact it is."""
 
-SIMPLE = CurveModel(delta=1e-2, families=(em.families.Gaussian(),), mixing=em.families.NoMixing())
-"""One family and no mixture, for many bases."""
+SIMPLE = CurveModel(
+    delta=1e-2,
+    families=(em.families.Gaussian(),),
+    mixing=em.families.NoMixing(),
+    strength=em.families.FixedStrength(value=1.0),
+)
+"""One family, no mixture and a known strength, for many bases."""
 
 
 def gaussian(
@@ -99,11 +103,11 @@ def hostile() -> CurveResult:
         variant=f"</script><script>{HACK}</script>",
         warnings=(f"<script>{HACK}</script>", "a <b>bold</b> \u202ewarning"),
     )
-    model = replace(SIMPLE, strength=em.families.FixedStrength(value=1.0))
     scores = gaussian(shifts, 20, names=list(HOSTILE))
-    return judged(posterior(scores, model), question=Question(claim=1.0), origin=origin)
+    return judged(posterior(scores, SIMPLE), question=Question(claim=1.0), origin=origin)
 
 
+@cache
 def many(bases: int) -> CurveResult:
     """More bases than have room."""
     scores = gaussian(np.linspace(2, 0, bases).tolist(), 12)

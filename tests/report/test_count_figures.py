@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ import pytest
 
 import epsilometer as em
 from epsilometer._text import pair_text
+from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.result import Origin
 from epsilometer.model.region import critical_epsilon
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
-from epsilometer.report.figures.chains import chain_chart as drawn_chain_chart
 from epsilometer.report.figures.chains import rank_counts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.figures.checks import influence_chart, predictive_chart, prior_chart
+from epsilometer.report.figures.charts import COUNT_CHARTS
+from epsilometer.report.figures.checks import predictive_chart, prior_chart
 from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
+from epsilometer.report.figures.marks import ReferenceLine
 from epsilometer.report.figures.posterior import (
     exceedance_chart,
     joint_chart,
@@ -43,6 +46,22 @@ FIVE_DIGITS = 5.1e-5
 def traces(chart: Chart, panel: int = 0) -> dict[str, dict[str, Any]]:
     """The marks of one plot of the page by their labels."""
     return {str(mark.get("label")): mark for mark in chart.panels()[panel]["marks"]}
+
+
+def of(posterior: CountPosterior, **question: Any) -> CountResult:
+    return gather(posterior, compare=False, **question)
+
+
+def drawn_marginals(posterior: CountPosterior) -> Chart:
+    chart = marginals_chart(of(posterior))
+    assert chart is not None
+    return chart
+
+
+def chains_of(posterior: CountPosterior, name: str) -> Chart:
+    chart = COUNT_CHARTS[name](of(posterior))
+    assert chart is not None
+    return chart
 
 
 def lines(chart: Chart, axes: int = 0) -> dict[str, Any]:
@@ -72,7 +91,7 @@ def test_boundary_points_have_the_stated_epsilon() -> None:
 
 def test_region_in_the_page_shows_attacks_shade_and_quantiles() -> None:
     posterior = exact()
-    chart = region_chart(posterior, level=0.8)
+    chart = region_chart(of(posterior, level=0.8))
     shown = traces(chart)
     dots = shown["attacks (2)"]
     np.testing.assert_allclose(dots["x"], TWO.false_positive_rates, rtol=FIVE_DIGITS)
@@ -82,21 +101,10 @@ def test_region_in_the_page_shows_attacks_shade_and_quantiles() -> None:
     x, y = np.array(heat["x"]), np.array(heat["y"])
     expected = region_probability(posterior, x[None, :], y[:, None])
     np.testing.assert_allclose(np.array(heat["z"]), expected, atol=1e-3)  # rounded to 4 digits
-    median = next(trace for name, trace in shown.items() if name.startswith("median"))
+    median = next(trace for name, trace in shown.items() if name.startswith("epsilon = "))
     corner = float(critical_epsilon(median["x"][1], median["y"][1], 0.01))
     # The corner's own coordinates are small differences of rounded numbers.
     assert corner == pytest.approx(posterior.median("epsilon"), rel=1e-5)
-
-
-def test_the_corner_is_enlarged_for_a_large_epsilon_only() -> None:
-    strong = exact(counts([3, 0, 150], [4, 2, 148], 150))
-    chart = region_chart(strong, level=0.9)
-    assert len(chart.panels()) == 2
-    dots = chart.panels()[1]["marks"][-1]
-    # (150, 148) of 150 is worse than guessing: reflected to (0, 2); none stands at a third.
-    np.testing.assert_allclose(dots["x"], [3 / 150, 1 / 450, 1 / 450], rtol=FIVE_DIGITS)
-    np.testing.assert_allclose(dots["y"], [4 / 150, 2 / 150, 2 / 150], rtol=FIVE_DIGITS)
-    assert len(region_chart(exact(counts([45], [45], 100)), level=0.9).panels()) == 1
 
 
 # --- marginals and joint ----------------------------------------------------------------------
@@ -105,7 +113,7 @@ def test_the_corner_is_enlarged_for_a_large_epsilon_only() -> None:
 @pytest.mark.parametrize("kind", ["exact", "sampled"])
 def test_marginals_show_density_interval_and_prior(kind: str) -> None:
     posterior = exact() if kind == "exact" else sampled()
-    chart = marginals_chart(posterior, level=0.9)
+    chart = drawn_marginals(posterior)
     for number, name in enumerate(("epsilon", "strength")):
         shown, page = lines(chart, number), traces(chart, number)
         x = np.asarray(shown["posterior"].get_xdata(), dtype=float)
@@ -126,13 +134,13 @@ def test_marginals_show_density_interval_and_prior(kind: str) -> None:
 
 def test_a_spike_is_cut_and_the_caption_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = exact(strength=em.priors.Fixed(value=0.5))
-    ordinary = marginals_chart(posterior, level=0.9)
+    ordinary = drawn_marginals(posterior)
     peak = max(traces(ordinary)["posterior"]["y"])
     assert ordinary.panels()[0]["y"]["ends"][1] > peak
     assert "cut off" not in ordinary.caption
     # No density is flatter than 1 over the width of its range, which is 1.2 of the interval's.
     monkeypatch.setattr(style, "TALLEST", 0.5)
-    spiked = marginals_chart(posterior, level=0.9)
+    spiked = drawn_marginals(posterior)
     assert "The peak of epsilon is cut off" in spiked.caption
     assert spiked.panels()[0]["y"]["ends"][1] < peak
     assert spiked.draw().axes[0].get_ylim()[1] < peak
@@ -152,7 +160,7 @@ def test_priors_of_the_correlations_integrate_to_one() -> None:
 
 def test_joint_draws_are_the_posteriors() -> None:
     posterior = exact()
-    chart = joint_chart(posterior)
+    chart = joint_chart(of(posterior))
     shown = traces(chart)
     for name, axis in (("epsilon", "x"), ("strength", "y")):
         quarter, half = np.quantile(shown["draws"][axis], [0.25, 0.5])
@@ -171,7 +179,7 @@ def test_joint_draws_are_the_posteriors() -> None:
 def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
     posterior = exact() if kind == "exact" else sampled()
     verdict = em.judge(posterior, claim=0.7)
-    chart = exceedance_chart(posterior, claim=0.7, thresholds=verdict.thresholds)
+    chart = exceedance_chart(of(posterior, claim=0.7))
     for x, y in (
         (lines(chart)["posterior"].get_xdata(), lines(chart)["posterior"].get_ydata()),
         (traces(chart)["posterior"]["x"], traces(chart)["posterior"]["y"]),
@@ -191,37 +199,24 @@ def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
 
 
 def test_priors_chart_shows_every_prior_and_its_interval() -> None:
-    result = gather(exact(), level=0.8)
+    result = of(exact(), level=0.8)
     posterior, others = result.posterior, result.other_priors
     chart = prior_chart(result)
     assert chart is not None
-    densities, intervals = chart.panels()
-    names = ["prior scale x 0.5", "as reported", "prior scale x 2"]
-    assert intervals["y"]["names"] == names
-    x = np.array(densities["marks"][2]["x"])
-    np.testing.assert_allclose(
-        densities["marks"][2]["y"], posterior.density("epsilon", x), rtol=1e-3, atol=1e-4
-    )
-    np.testing.assert_allclose(
-        densities["marks"][4]["y"], others[1].epsilon.density(x), rtol=1e-3, atol=1e-4
-    )
-    np.testing.assert_allclose(
-        densities["marks"][5]["y"],
-        np.exp(em.priors.HalfNormal(scale=2 * 10**0.5).log_density(x)),
-        rtol=1e-4,
-    )
-    for trace, interval in zip(
-        intervals["marks"],
-        (
-            others[0].credible_interval(0.8),
-            posterior.credible_interval("epsilon", 0.8),
-            others[1].credible_interval(0.8),
-        ),
-        strict=True,
-    ):
-        shown = trace["x_ends"][0][0], trace["x_ends"][1][0]
-        assert shown == pytest.approx(interval, rel=1e-9)
-    assert pair_text(*others[0].credible_interval(0.8)) in chart.caption
+    (panel,) = chart.panels()
+    shown = [np.array(mark["y"]) for mark in panel["marks"]]
+    x = np.array(panel["marks"][2]["x"])
+    close: Any = {"rtol": 1e-3, "atol": 1e-4}
+    np.testing.assert_allclose(shown[2], posterior.density("epsilon", x), **close)
+    np.testing.assert_allclose(shown[4], others[1].epsilon.density(x), **close)
+    wide = em.priors.HalfNormal(scale=2 * 10**0.5)
+    np.testing.assert_allclose(shown[5], np.exp(wide.log_density(x)), rtol=1e-4)
+    names = [mark["label"].partition(":")[0] for mark in panel["marks"][::2]]
+    assert names == ["prior scale x 0.5", "as reported", "prior scale x 2"]
+    for version in others:
+        assert pair_text(*version.credible_interval(0.8)) in chart.caption
+    reported = pair_text(*posterior.credible_interval("epsilon", 0.8))
+    assert f"The 80 % interval is {reported};" in chart.caption
 
 
 def test_curves_are_the_attacks_own() -> None:
@@ -256,21 +251,13 @@ def test_curves_are_the_attacks_own() -> None:
 
 def test_of_many_bases_some_curves_are_drawn() -> None:
     swept, used = curves()
-    bases = 200
-    many = type(swept)(
+    bases, columns = 200, ("false_positives", "trials_h0", "false_negatives", "trials_h1")
+    many = replace(
+        swept,
         names=tuple(map(str, range(bases))),
-        target_alpha=swept.target_alpha,
-        false_positives=np.tile(swept.false_positives, bases // 4),
-        trials_h0=np.tile(swept.trials_h0, bases // 4),
-        false_negatives=np.tile(swept.false_negatives, bases // 4),
-        trials_h1=np.tile(swept.trials_h1, bases // 4),
+        **{name: np.tile(getattr(swept, name), bases // 4) for name in columns},
     )
-    tiled = em.AttackCounts(
-        false_positives=np.tile(used.false_positives, bases // 4),
-        trials_h0=np.tile(used.trials_h0, bases // 4),
-        false_negatives=np.tile(used.false_negatives, bases // 4),
-        trials_h1=np.tile(used.trials_h1, bases // 4),
-    )
+    tiled = em.AttackCounts(**{name: np.tile(getattr(used, name), bases // 4) for name in columns})
     chart = curves_chart(many, tiled, target_alpha=None)
     assert sum(trace["label"].isdigit() for trace in chart.panels()[0]["marks"]) == MOST_LINES
     assert f"Only {MOST_LINES} of 200 bases are drawn" in chart.caption
@@ -282,34 +269,6 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
 
 
 # --- influence and prediction -----------------------------------------------------------------
-
-
-def test_influence_shows_each_base_left_out() -> None:
-    posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
-    influence = em.checks.leave_one_out(posterior, level=0.8)
-    chart = influence_chart(posterior.counts, influence)
-    band, _, trace = chart.panels()[0]["marks"]
-    names = chart.panels()[0]["y"]["names"]
-    order = [influence.names.index(name) for name in names]
-    moved = np.max(
-        [
-            np.abs(influence.low - influence.with_all[0]),
-            np.abs(influence.median - influence.with_all[1]),
-            np.abs(influence.high - influence.with_all[2]),
-        ],
-        axis=0,
-    )
-    assert order == np.argsort(-moved).tolist()
-    np.testing.assert_allclose(trace["x"], influence.median[order], rtol=FIVE_DIGITS)
-    low, high = trace["x_ends"]
-    np.testing.assert_allclose(high, influence.high[order], rtol=FIVE_DIGITS)
-    np.testing.assert_allclose(low, influence.low[order], rtol=FIVE_DIGITS)
-    assert band["kind"] == "span"
-    assert (band["low"], band["high"]) == posterior.credible_interval("epsilon", 0.8)
-    moved = np.abs(influence.median - posterior.median("epsilon"))
-    # The strongest attack holds epsilon up: without it the answer changes most.
-    assert names[0] == "2"
-    assert moved[2] > 0.1
 
 
 def test_predictions_show_the_check() -> None:
@@ -328,15 +287,9 @@ def test_predictions_show_the_check() -> None:
 # --- chains -----------------------------------------------------------------------------------
 
 
-def chain_chart(posterior: CountPosterior, name: str) -> Chart:
-    found = drawn_chain_chart(posterior, name)
-    assert found is not None
-    return found
-
-
 def test_traces_show_every_chain() -> None:
     posterior = sampled(chains=3)
-    chart = chain_chart(posterior, "traces")
+    chart = chains_of(posterior, "traces")
     axes = chart.draw().axes[0]
     assert len(axes.lines) == 3
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), posterior.samples["epsilon"][1])
@@ -349,65 +302,40 @@ def test_ranks_against_their_definition_and_a_chain_that_leans() -> None:
     assert rank_counts(draws, bins=2).tolist() == [[2, 2], [2, 2]]
     assert rank_counts(np.array([[1.0, 2.0], [3.0, 4.0]]), bins=2).tolist() == [[2, 0], [0, 2]]
     posterior = sampled(chains=2)
-    panel = chain_chart(posterior, "ranks").panels()[0]
+    panel = chains_of(posterior, "ranks").panels()[0]
     shares = np.array([mark["y"] for mark in panel["marks"] if mark["kind"] == "line"])
     np.testing.assert_allclose(shares.mean(), 1.0)
-
-
-def test_effective_draws_end_at_the_diagnostics() -> None:
-    posterior = sampled(chains=4)
-    bulk, tail, _ = chain_chart(posterior, "effective-draws").panels()[0]["marks"]
-    figures = posterior.diagnostics.parameters["epsilon"]
-    assert bulk["y"][-1] == pytest.approx(figures.bulk_effective_size, rel=FIVE_DIGITS)
-    assert tail["y"][-1] == pytest.approx(figures.tail_effective_size, rel=FIVE_DIGITS)
-    assert bulk["x"][-1] == 1600
 
 
 # --- every figure, every case -----------------------------------------------------------------
 
 ALWAYS = {"exceedance", "region", "marginals", "joint"}
-CHAINS = {"traces", "ranks", "effective-draws"}
+CHAINS = {"traces", "ranks"}
 MANY = counts(np.arange(10_000) % 40, np.arange(10_000) % 37, 100)
 
-CASES: list[Any] = [
-    pytest.param(lambda: exact(counts([200], [200], 500)), ALWAYS, id="one base"),
-    pytest.param(lambda: exact(counts([10, 0, 12], [0, 0, 1], 100)), ALWAYS, id="large epsilon"),
-    pytest.param(
-        lambda: sampled(chains=2, centre=2e-4, scale=1e-4), ALWAYS | CHAINS, id="tiny epsilon"
-    ),
-    pytest.param(
-        lambda: exact(strength=em.priors.Fixed(value=0.5)), ALWAYS - {"joint"}, id="fixed strength"
-    ),
-    pytest.param(
-        lambda: exact(epsilon=em.priors.Fixed(value=2.0)),
-        {"region", "marginals"},
-        id="fixed epsilon",
-    ),
-    pytest.param(lambda: sampled(MANY), ALWAYS | CHAINS, id="10,000 bases", marks=pytest.mark.slow),
-    pytest.param(
-        lambda: sampled(chains=1, likelihood=em.likelihoods.CorrelatedNormal()),
-        ALWAYS | CHAINS,
-        id="four",
-    ),
-    pytest.param(
-        lambda: sampled(scale=1e-9, chains=8), ALWAYS | CHAINS, id="narrow", marks=pytest.mark.slow
-    ),
-    pytest.param(lambda: sampled(scale=0.0), ALWAYS | CHAINS, id="chains that never moved"),
-    pytest.param(
-        lambda: sampled(centre=0.0, scale=1e-12),
-        ALWAYS | CHAINS,
-        id="at zero",
-        marks=pytest.mark.slow,
-    ),
-]
+STRENGTH, EPSILON = em.priors.Fixed(value=0.5), em.priors.Fixed(value=2.0)
+NORMAL = em.likelihoods.CorrelatedNormal()
+CASES: dict[str, tuple[Callable[[], CountPosterior], set[str]]] = {
+    "one base": (lambda: exact(counts([200], [200], 500)), ALWAYS),
+    "large epsilon": (lambda: exact(counts([10, 0, 12], [0, 0, 1], 100)), ALWAYS),
+    "tiny epsilon": (lambda: sampled(chains=2, centre=2e-4, scale=1e-4), ALWAYS | CHAINS),
+    "fixed strength": (lambda: exact(strength=STRENGTH), ALWAYS - {"joint"}),
+    "fixed epsilon": (lambda: exact(epsilon=EPSILON), {"region", "marginals"}),
+    "four": (lambda: sampled(chains=1, likelihood=NORMAL), ALWAYS | CHAINS),
+    "chains that never moved": (lambda: sampled(scale=0.0), ALWAYS | CHAINS),
+    "10,000 bases": (lambda: sampled(MANY), ALWAYS | CHAINS),
+    "narrow": (lambda: sampled(scale=1e-9, chains=8), ALWAYS | CHAINS),
+    "at zero": (lambda: sampled(centre=0.0, scale=1e-12), ALWAYS | CHAINS),
+}
+SLOW = ("10,000 bases", "narrow", "at zero")
 
 
-@pytest.mark.parametrize(("posterior", "expected"), CASES)
-def test_every_figure_draws(
-    posterior: Callable[[], CountPosterior], expected: set[str], tmp_path: Path
-) -> None:
-    made = posterior()
-    result = gather(made)
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+)
+def test_every_figure_draws(case: str, tmp_path: Path) -> None:
+    make, expected = CASES[case]
+    result = of(make())
     charts = [chart for chart in views_of(result).folder_charts(result) if chart.name != "answer"]
     assert {chart.name for chart in charts} == expected
     assert set(views_of(result).figures) >= expected
@@ -421,7 +349,7 @@ def test_every_figure_draws(
 
 def check_panels(chart: Chart) -> None:
     """Every panel is JSON that the page's script knows how to draw."""
-    known = {"line", "band", "points", "heat", "regions", "reference", "span", "note"}
+    known = {"line", "band", "points", "heat", "reference", "note"}
     colours = {*style.PAGE_COLOURS}
     panels = chart.panels()
     assert panels
@@ -435,9 +363,8 @@ def check_panels(chart: Chart) -> None:
                 assert (
                     len(sizes | {len(mark[name]) for name in ("high", "rows") if name in mark}) == 1
                 )
-            if mark["kind"] in ("heat", "regions"):
-                grid = mark["z"] if mark["kind"] == "heat" else mark["held"]
-                assert (len(mark["y"]), len(mark["x"])) == np.shape(grid)
+            if mark["kind"] == "heat":
+                assert (len(mark["y"]), len(mark["x"])) == np.shape(mark["z"])
 
 
 @pytest.mark.slow
@@ -456,7 +383,7 @@ def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) ->
             path = tmp_path / f"{chart.name}.{form}"
             save_figure(figure, path, form=form)
             names.add(path.name)
-    assert len(names) == 3 * 10
+    assert len(names) == 3 * 8
     assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
     assert b"<svg" in (tmp_path / "prior.svg").read_bytes()[:600]
 
@@ -466,37 +393,19 @@ def test_same_posterior_same_bytes(form: str) -> None:
     posterior = exact()
     first, second = (io.BytesIO(), io.BytesIO())
     for target in (first, second):
-        save_figure(region_chart(posterior, level=0.9).draw(), target, form=form)
+        save_figure(region_chart(of(posterior)).draw(), target, form=form)
     assert first.getvalue() == second.getvalue()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "$x^2$",
-        "$\\frac{",
-        "<script>",
-        "\u202eabc",
-        "日本",
-        "🙂",
-        "%{x}",
-        "@blue",
-        "x" * 200,
-        "a\nb",
-    ],
-)
+ODD = ("$x^2$", "$\\frac{", "<script>", "\u202eabc", "日本", "🙂", "%{x}", "x" * 200, "a\nb")
+
+
+@pytest.mark.parametrize("name", ODD)
 def test_odd_names_are_drawn_literally(name: str) -> None:
-    observed = em.AttackCounts(
-        false_positives=[10, 30],
-        trials_h0=100,
-        false_negatives=[20, 30],
-        trials_h1=100,
-        names=[name, "other"],
-    )
-    posterior = exact(observed)
-    chart = influence_chart(observed, em.checks.leave_one_out(posterior))
+    plot = style.interval_plot("epsilon", [name, "other"], [ReferenceLine(x=0.5)], (0, 1))
+    chart = Chart(name="names", title="names", caption="", plots=[plot], size=(6, 3))
     save_figure(chart.draw(), io.BytesIO())
     check_panels(chart)
     shown = chart.panels()[0]["y"]["names"]
-    assert set(shown) == {style.shortened(name, 16), "other"}
+    assert shown == [style.shortened(name, 40), "other"]
     assert not any("\u202e" in text or "\n" in text for text in shown)

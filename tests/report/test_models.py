@@ -24,20 +24,11 @@ def evidence() -> CountResult:
     return gather(first.update(counts([12], [25], ["a"])))
 
 
-def test_the_chart_shows_the_comparison(evidence: CountResult) -> None:
-    assert evidence.models is not None
-    (chart,) = (chart for chart in views_of(evidence).charts(evidence) if chart.name == "models")
-    data = [mark for mark in chart.panels()[0]["marks"] if mark["kind"] == "points"]
-    assert len(data) == len(evidence.models.assumptions) == 6
-    for trace, each in zip(data, evidence.models.assumptions, strict=True):
-        assert each.posterior is not None
-        (median,), bars = trace["x"], trace["x_ends"]
-        assert median == each.posterior.median("epsilon")
-        ends = bars[0][0], bars[1][0]
-        interval = each.posterior.credible_interval("epsilon", evidence.level)
-        assert ends == pytest.approx(interval, rel=1e-12)
-    colours = [trace["colour"] for trace in data]
-    assert [colour == "orange" for colour in colours] == [True] + 5 * [False]
+def test_the_page_has_the_tables_and_the_warning(evidence: CountResult) -> None:
+    page = views_of(evidence).page(evidence, []).replace("\xa0", " ")
+    assert "Would other models fit better?" in page
+    assert "<td>binomial, strength 0.9</td>" in page
+    assert "The most influential base is b: without it the 90 % interval" in page
     assert page_values(evidence)["model_comparison"]["assumptions"][0]["used"]
     assert any("base a occurs in more than one row" in text for text in evidence.warnings)
 

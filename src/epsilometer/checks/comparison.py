@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed
 from epsilometer.checks.predictive import SURPRISING, check_predictions
 from epsilometer.checks.warnings import bases_with_extreme_counts
 from epsilometer.engines.exact.engine import estimate_on, estimate_quickly, make_surface
@@ -108,7 +108,7 @@ class AlternativeModel:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ModelComparison(Plotted, view="checks.MODELS"):
+class ModelComparison(Displayed, view="checks.MODELS"):
     """Alternative models of the same counts; the reference model comes first."""
 
     assumptions: tuple[AlternativeModel, ...]

@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, OnMessage
-from epsilometer._display import Plotted
+from epsilometer._display import Displayed
 from epsilometer.engines.exact.engine import (
     as_grid_posterior,
     estimate_on,
@@ -56,7 +56,7 @@ LARGEST_AT_CUT = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Influence(Plotted, view="checks.INFLUENCE"):
+class Influence(Displayed, view="checks.INFLUENCE"):
     """The posterior of epsilon without each challenge base in turn.
 
     Parameters

@@ -47,9 +47,7 @@ def compare(
     with results.progress("compare") as (report, _):
         comparison = em.compare(source, delta=delta, significance=significance, on_message=report)
     if figure is not None:
-        from epsilometer.report.figures.comparison import draw_comparison
-
-        drawn = draw_comparison(comparison)
+        drawn = comparison.plot()
         form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
     return results.answer(

@@ -252,13 +252,12 @@ def _text(found: em.goals.AuditPlan, written: list[Path]) -> str:
 def _write(found: em.goals.AuditPlan, folder: Path) -> list[Path]:
     """Write the files of a plan to a folder."""
     from epsilometer.planning import wording
-    from epsilometer.report.figures.plan import draw_plan
 
     texts = {
         PLAN: json.dumps(wording.described(found), indent=1, allow_nan=False) + "\n",
         SIZES: wording.designs_csv(found),
     }
-    figures = {FIGURE: draw_plan(found)} if found.designs else {}
+    figures = {FIGURE: found.plot()} if found.designs else {}
     results.write_files(folder, texts, figures)
     if not figures:  # a figure of an earlier plan would contradict this one
         (folder / FIGURE).unlink(missing_ok=True)

@@ -89,7 +89,6 @@ def _models_line(found: ModelComparison) -> str:
 MODELS = View(
     line=_models_line,
     table=partial(models_table, level=LEVEL),
-    figures={"models": partial(checks.models_chart, level=LEVEL)},
 )
 
 
@@ -127,5 +126,4 @@ def _influence_table(found: Influence) -> Table:
 INFLUENCE = View(
     line=_influence_line,
     table=_influence_table,
-    figures={"influence": partial(checks.influence_chart, None)},
 )

@@ -8,12 +8,11 @@ from functools import partial
 from epsilometer._text import counted, pair_text, percent
 from epsilometer.display.view import View
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import bases, charts, families, posterior, region
-from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.marks import Sheet
 from epsilometer.report.text.rows import LEVEL, parameter_table
 
 
@@ -37,12 +36,10 @@ def _line(shown: CountPosterior | CurvePosterior) -> str:
     return "; ".join([f"{epsilon_words(shown)}, {where}", size, *doubts])
 
 
-def _of_result(chart: Callable[[CurveResult], Chart | None]) -> Callable[[CurvePosterior], Chart]:
-    def draw(posterior: CurvePosterior) -> Chart:
-        result = result_of(posterior)
-        assert isinstance(result, CurveResult)
-        found = chart(result)
-        assert found is not None  # of the curve model all of these apply
+def _of_result(chart: charts.Make) -> Callable[[CountPosterior | CurvePosterior], Sheet]:
+    def draw(posterior: CountPosterior | CurvePosterior) -> Sheet:
+        found = chart(result_of(posterior))
+        assert found is not None  # all of these apply
         return found
 
     return draw
@@ -52,7 +49,7 @@ CURVE = View(
     line=_line,
     table=parameter_table,
     figures={
-        "exceedance": posterior.exceedance_chart,
+        "exceedance": _of_result(posterior.exceedance_chart),
         "roc": _of_result(bases.roc_chart),
         "leaks": _of_result(bases.leaks_chart),
         "families": _of_result(partial(families.families_chart, misfits={})),
@@ -64,9 +61,9 @@ COUNT = View(
     line=_line,
     table=parameter_table,
     figures={
-        "exceedance": posterior.exceedance_chart,
-        "marginals": partial(posterior.marginals_chart, level=LEVEL),
-        "joint": posterior.joint_chart,
-        "region": partial(region.region_chart, level=LEVEL),
+        "exceedance": _of_result(posterior.exceedance_chart),
+        "marginals": _of_result(posterior.marginals_chart),
+        "joint": _of_result(posterior.joint_chart),
+        "region": _of_result(region.region_chart),
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from epsilometer.report.figures.marks import (
     Plot,
     Points,
     ReferenceLine,
-)
+)  # fmt: skip
 
 POINTS = 240
 """Points of the density, besides some at its own quantiles."""
@@ -35,70 +35,54 @@ DENSITY_ROWS = 1.9
 """Height of the density, in rows."""
 
 
-class _Row(NamedTuple):
-    """A row of the figure: name, colour, interval with median."""
-
-    name: str
-    colour: str
-    low: float
-    median: float
-    high: float
-
-
-def answer_chart(result: Result) -> Chart | None:
+def answer_chart(result: Result) -> Chart:
     """Proven bound, intervals and claim on one axis, below the posterior density of epsilon.
 
-    The curve model has a row for what the worst base has shown.  None if epsilon is fixed.
+    The curve model has a row for what the worst base has shown.
     """
-    if "epsilon" not in result.posterior.parameters:
-        return None
     units = units_of(result.data) if isinstance(result.data, Scores) else None
-    level, claim, proof = result.level, result.claims.get(result.delta), result.proof
-    proven = 0.0 if proof is None else proof.at_least
-    rows = _rows(result, units)
-    end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
+    posterior, level, claim = result.posterior, result.level, result.claims.get(result.delta)
+    proven = 0.0 if result.proof is None else result.proof.at_least
+    rows = [] if units is None else [("shown", units.shown, "green")]
+    rows.append(("epsilon", "estimated", "blue"))
+    ends = [posterior.credible_interval(parameter, level)[1] for parameter, *_ in rows]
+    end = 1.15 * max(float(posterior.quantile("epsilon", 0.99)), ends[0], proven) or 1.0
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
+    marks: list[Mark] = []
+    for place, (parameter, name, colour) in enumerate(rows, start=1):
+        row = style.interval_row(place, posterior, parameter, level, colour, name)
+        median, interval = (
+            posterior.median(parameter),
+            posterior.credible_interval(parameter, level),
+        )
+        marks += [row, Note(estimate_text(median, *interval), place, median)]
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
-    marks: list[Mark] = [*_proven(proven, end), *_intervals(rows, level)]
-    marks += _density(result, rows[-1], len(rows) + 1, end)
-    if claim is not None and drawn:
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
         marks.append(ReferenceLine(x=claim, label=f"claim {claim:.4g}", **look))
-    names = ["proven", *(row.name for row in rows), "posterior"]
-    top = len(rows) + 1 - 0.35 + DENSITY_ROWS
+    floor = len(rows) + 0.65
+    marks += [*_proven(proven, end), *_density(result, floor, end)]
+    names = ["proven", *(name for _, name, _ in rows), "posterior"]
+    words = [
+        "proven",
+        *["shown"] * (len(rows) > 1),
+        "estimated",
+        *["claimed"] * (claim is not None),
+    ]
     plot = Plot(
-        Axis(f"epsilon at delta = {result.posterior.model.delta:g}", (0, end)),
-        Axis("", (-0.55, top + 0.1), names=names),
+        Axis(f"epsilon at delta = {posterior.model.delta:g}", (0, end)),
+        Axis("", (-0.55, floor + DENSITY_ROWS + 0.1), names=names),
         marks,
         legend=False,
         page_height=62 * (len(rows) + 3),
     )
     return Chart(
         name="answer",
-        title=_title(shown=len(rows) > 1, claimed=claim is not None),
+        title=f"Epsilon: {', '.join(words[:-1])} and {words[-1]}",
         caption=_caption(result, units, claim_is_drawn=drawn),
         plots=[plot],
         size=(7.2, 0.62 * (len(rows) + 3) + 1.0),
     )
-
-
-def _title(*, shown: bool, claimed: bool) -> str:
-    """The quantities of the figure, as a heading."""
-    words = ["proven", *["shown"] * shown, "estimated", *["claimed"] * claimed]
-    return f"Epsilon: {', '.join(words[:-1])} and {words[-1]}"
-
-
-def _rows(result: Result, units: Units | None) -> list[_Row]:
-    """The intervals, the one for epsilon itself last."""
-    rows = []
-    names = [("epsilon", "estimated", "blue")]
-    if units is not None:
-        names.insert(0, ("shown", units.shown, "green"))
-    for parameter, name, colour in names:
-        low, high = result.posterior.credible_interval(parameter, result.level)
-        rows.append(_Row(name, colour, low, result.posterior.median(parameter), high))
-    return rows
 
 
 def _proven(bound: float, end: float) -> list[Mark]:
@@ -115,40 +99,27 @@ def _proven(bound: float, end: float) -> list[Mark]:
     ]
 
 
-def _intervals(rows: list[_Row], level: float) -> list[Mark]:
-    marks: list[Mark] = []
-    for place, (name, colour, low, median, high) in enumerate(rows, start=1):
-        marks += [
-            style.interval_row(place, median, (low, high), level, colour, name),
-            Note(estimate_text(median, low, high), place, median),
-        ]
-    return marks
-
-
-def _density(result: Result, row: _Row, base: int, end: float) -> list[Mark]:
+def _density(result: Result, floor: float, end: float) -> list[Mark]:
     """The posterior density above the rows, its interval darker; a spike is cut."""
-    posterior, floor = result.posterior, base - 0.35
+    posterior = result.posterior
+    low, high = posterior.credible_interval("epsilon", result.level)
     spread = posterior.quantile("epsilon", np.linspace(0.005, 0.995, POINTS))
-    grid = [np.linspace(0, end, POINTS), spread, np.array([row.low, row.high])]
-    x = np.unique(np.concatenate(grid))
+    x = np.unique(np.concatenate([np.linspace(0, end, POINTS), spread, [low, high]]))
     x = x[(x >= 0) & (x <= end)]
     density = np.nan_to_num(posterior.density("epsilon", x), nan=0.0, posinf=0.0)
-    tallest = style.end_of_densities(float(density.max()), row.high - row.low)
+    tallest = style.end_of_densities(float(density.max()), high - low)
     if not tallest > 0:
         return []
     height: FloatArray = floor + DENSITY_ROWS * np.minimum(density / tallest, 1.0)
-    inside = (x >= row.low) & (x <= row.high)
-    floors = np.full(len(x), floor)
-    above = [
-        [probability_text(posterior.probability_above("epsilon", value))] for value in x.tolist()
-    ]
+    inside, floors = (x >= low) & (x <= high), np.full(len(x), floor)
+    above = [[probability_text(posterior.probability_above("epsilon", e))] for e in x.tolist()]
     label = f"{percent(result.level)} interval"
+    hover = "epsilon {x:.3g}\nexceeded with probability {0}"
     return [
         Band(x, floors, height, "blue", "posterior", opacity=0.15),
         Band(x[inside], floors[inside], height[inside], "blue", label, opacity=0.3),
-        Line(x, height, "blue", "posterior density", width=1.4, rows=above,
-             hover="epsilon {x:.3g}\nexceeded with probability {0}"),
-    ]  # fmt: skip
+        Line(x, height, "blue", "posterior density", width=1.4, rows=above, hover=hover),
+    ]
 
 
 def _caption(result: Result, units: Units | None, *, claim_is_drawn: bool) -> str:

@@ -14,8 +14,6 @@ from epsilometer.report.figures.style import SEVERAL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DASHES = ("solid", "dash")
-
 
 def draw_attack_curves(found: AttackComparison) -> Figure:
     """Draw every attack's curve, and the line of guessing."""
@@ -25,7 +23,7 @@ def draw_attack_curves(found: AttackComparison) -> Figure:
     for number, (name, roc) in enumerate(curves):
         some = roc.true > 0
         colour = SEVERAL[number % len(SEVERAL)]
-        dash = DASHES[number // len(SEVERAL) % len(DASHES)]
+        dash = "solid" if number < len(SEVERAL) else "dash"
         label = f"{name} (AUC {roc.auc:.3f})"
         marks.append(Line(roc.false[some], roc.true[some], colour, label, dash=dash, width=1.8))
     floor = 10.0 ** np.floor(np.log10(least))

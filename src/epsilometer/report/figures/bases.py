@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer._text import counted, pair_text, percent
 from epsilometer.checks.roc_curves import SURPRISING, RocCheck
 from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.result import BaseLeak
 from epsilometer.judgement.units import units_of
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.report.figures import style
@@ -39,39 +41,23 @@ LONGEST_TITLE, LONGEST_TICK = 22, 16
 ALGORITHM, SHOWN = "algorithm, estimated", ", shown"
 
 
-class BaseRow(NamedTuple):
-    """A base with its index, its own epsilon and its hover text."""
-
-    number: int
-    name: str
-    low: float
-    median: float
-    high: float
-    said: list[str]
-
-
-def rows_of_bases(result: CurveResult) -> list[BaseRow]:
-    """Every base, in order of decreasing epsilon."""
-    number = {name: index for index, name in enumerate(result.scores.names)}
+def _said(leak: BaseLeak) -> list[str]:
+    """What hovering over a base says, by the places of ``HOVER``."""
     return [
-        BaseRow(
-            number[leak.name],
-            leak.name,
-            leak.low,
-            leak.median,
-            leak.high,
-            [
-                style.page_name(leak.name),
-                f"{leak.auc:.3f}",
-                f"{leak.models_h0:,} without, {leak.models_h1:,} with",
-                f"{leak.median:.3g} ({pair_text(leak.low, leak.high)})",
-            ],
-        )
-        for leak in result.leaks
+        style.page_name(leak.name),
+        f"{leak.auc:.3f}",
+        f"{leak.models_h0:,} without, {leak.models_h1:,} with",
+        f"{leak.median:.3g} ({pair_text(leak.low, leak.high)})",
     ]
 
 
 HOVER = "{0}\nepsilon {3}\nAUC {1}\nscores: {2}"
+
+
+def _numbers(result: CurveResult, leaks: Sequence[BaseLeak]) -> list[int]:
+    """The places of bases in the data."""
+    number = {name: index for index, name in enumerate(result.scores.names)}
+    return [number[leak.name] for leak in leaks]
 
 
 # --- ROC curves -------------------------------------------------------------------------------
@@ -79,29 +65,52 @@ HOVER = "{0}\nepsilon {3}\nAUC {1}\nscores: {2}"
 
 def roc_chart(result: CurveResult) -> Chart:
     """The ROC curve of each base with the posterior band of the true curve, worst base first."""
-    bases = rows_of_bases(result)
-    drawn = bases[:MOST_ROCS]
-    finest = 0.5 / int(result.scores.trials_h0[[row.number for row in drawn]].max())
+    drawn, units = result.leaks[:MOST_ROCS], units_of(result.scores)
+    numbers = _numbers(result, drawn)
+    finest = 0.5 / int(result.scores.trials_h0[numbers].max())
     rates = np.geomspace(finest, 1.0, RATES)
     limit = 1 - result.posterior.trade_off(rates, [0.5])[0]
-    plots = [_roc_plot(result, row, rates, limit) for row in drawn]
-    columns, base = min(3, len(plots)), units_of(result.scores).base
+    plots = [
+        _roc_plot(result, leak, number, rates, limit)
+        for leak, number in zip(drawn, numbers, strict=True)
+    ]
+    caption = (
+        f"One plot per {units.base}, with its epsilon above. Orange: the observed ROC curve (true "
+        f"positives: {units.with_point}; false positives: {units.without}). Blue: the posterior of the "
+        f"true curve, median and {percent(result.level)} band; the observed curve scatters around it "
+        "by chance. Dotted: guessing. Dashed: the best attack on the worst record, as estimated for the "
+        "algorithm. The horizontal axis is logarithmic, since leaks show at small false-positive rates; "
+        "its left end stands for 0."
+    )
+    if any(base.grouped for base in result.scores.bases):
+        caption += " Dots: counts; the line between them is only a guide."
+    columns = min(3, len(plots))
     return Chart(
         name="roc",
-        title=f"ROC curve of each {base}",
-        caption=_roc_caption(result, len(drawn), len(bases)),
+        title=f"ROC curve of each {units.base}",
+        caption=caption + _only(result, len(drawn)),
         plots=plots,
         size=(3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5),
         columns=columns,
     )
 
 
-def _roc_plot(result: CurveResult, each: BaseRow, rates: FloatArray, limit: FloatArray) -> Plot:
+def _only(result: CurveResult, drawn: int) -> str:
+    """A sentence if some bases are not drawn."""
+    bases, base = len(result.leaks), units_of(result.scores).base
+    if drawn == bases:
+        return ""
+    return f" Only the {drawn} with the largest epsilon of {bases:,} {base}s are drawn."
+
+
+def _roc_plot(
+    result: CurveResult, each: BaseLeak, number: int, rates: FloatArray, limit: FloatArray
+) -> Plot:
     """One base; ``limit`` are the true-positive rates of the best attack on the algorithm."""
-    level, base, finest = result.level, result.scores.bases[each.number], float(rates[0])
+    level, base, finest = result.level, result.scores.bases[number], float(rates[0])
     # Large false-negative rates are small true-positive ones.
     tails = [0.5 + level / 2, 0.5, 0.5 - level / 2]
-    low, middle, high = 1 - result.posterior.trade_off(rates, tails, base=each.number)
+    low, middle, high = 1 - result.posterior.trade_off(rates, tails, base=number)
     false, true = drawn_roc(base, finest)
     where = "\nfalse-positive rate {x:.3g}, true-positive rate {y:.3f}"
     best = f"best attack on the algorithm{where}"
@@ -119,25 +128,6 @@ def _roc_plot(result: CurveResult, each: BaseRow, rates: FloatArray, limit: Floa
     across = Axis("false-positive rate", (finest, 1.0), logarithmic=True)
     up = Axis("true-positive rate", (-0.02, 1.02))
     return Plot(across, up, marks, title=title, legend=False, page_height=300)
-
-
-def _roc_caption(result: CurveResult, drawn: int, bases: int) -> str:
-    units = units_of(result.scores)
-    text = (
-        f"One plot per {units.base}, with its epsilon above. Orange: the observed ROC curve "
-        "(true positives: "
-        f"{units.with_point}; false positives: {units.without}). Blue: the posterior of the true curve, "
-        f"median and {percent(result.level)} band; the observed curve scatters around it by "
-        "chance. Dotted: "
-        "guessing. Dashed: the best attack on the worst record, as estimated for the algorithm. The "
-        "horizontal axis is logarithmic, since leaks show at small false-positive rates; its left end "
-        "stands for 0."
-    )
-    if any(base.grouped for base in result.scores.bases):
-        text += " Dots: counts; the line between them is only a guide."
-    if drawn < bases:
-        text += f" Only the {drawn} with the largest epsilon of {bases:,} {units.base}s are drawn."
-    return text
 
 
 def drawn_roc(base: BaseScores, finest: float) -> FloatPair:
@@ -158,52 +148,36 @@ def drawn_roc(base: BaseScores, finest: float) -> FloatPair:
 
 def leaks_chart(result: CurveResult) -> Chart:
     """Epsilon of each base with its interval, below those of the algorithm and of the worst base."""
-    posterior, level, bases = result.posterior, result.level, rows_of_bases(result)
-    drawn, units = bases[:MOST_LEAKS], units_of(result.scores)
+    posterior, level = result.posterior, result.level
+    drawn, units = result.leaks[:MOST_LEAKS], units_of(result.scores)
     worst = f"{units.worst}{SHOWN}"
-    marks: list[Mark] = []
-    ends = []
-    for row, (name, label, colour) in enumerate(
-        (("epsilon", ALGORITHM, "blue"), ("shown", worst, "green"))
-    ):
-        interval = posterior.credible_interval(name, level)
-        marks.append(
-            style.interval_row(row, posterior.median(name), interval, level, colour, label)
+    answers = [
+        style.interval_row(row, posterior, name, level, colour, label)
+        for row, (name, label, colour) in enumerate(
+            (("epsilon", ALGORITHM, "blue"), ("shown", worst, "green"))
         )
-        ends.append(interval[1])
-    low, median, high = np.array([(base.low, base.median, base.high) for base in drawn]).T
-    marks += [
-        ReferenceLine(y=1.5),
-        Points(
-            median,
-            np.arange(len(drawn)) + 2,
-            "grey",
-            x_ends=(low, high),
-            bar=1.6,
-            size=5,
-            rows=[base.said for base in drawn],
-            hover=HOVER,
-        ),
     ]
-    names = [ALGORITHM, worst, *(style.shortened(base.name, LONGEST_TICK) for base in drawn)]
-    caption = (
-        f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. Blue: the "
-        "algorithm, including what the attacks may have missed. Green: the worst "
-        f"{units.base}, which is what the attacks have shown. Grey: each {units.base}, in order of "
-        "decreasing epsilon."
+    low, median, high = np.array([(leak.low, leak.median, leak.high) for leak in drawn]).T
+    look: dict[str, Any] = {"bar": 1.6, "size": 5, "hover": HOVER}
+    places, said = np.arange(len(drawn)) + 2, [_said(leak) for leak in drawn]
+    dots = Points(median, places, "grey", x_ends=(low, high), rows=said, **look)
+    names = [ALGORITHM, worst, *(style.shortened(leak.name, LONGEST_TICK) for leak in drawn)]
+    end = max(
+        *high, *(posterior.credible_interval(name, level)[1] for name in ("epsilon", "shown"))
     )
-    if len(drawn) < len(bases):
-        caption += (
-            f" Only the {len(drawn)} with the largest epsilon of {len(bases):,} {units.base}s are "
-            "drawn."
-        )
-    plot = style.interval_plot("epsilon", names, marks, ends=(0, 1.05 * max(*ends, *high) or 1.0))
     return Chart(
         name="leaks",
         title=f"Epsilon of each {units.base}",
         subtitle=f": median and {percent(level)} interval",
-        caption=caption,
-        plots=[plot],
+        caption=f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. "
+        "Blue: the algorithm, including what the attacks may have missed. Green: the worst "
+        f"{units.base}, which is what the attacks have shown. Grey: each {units.base}, in order of "
+        f"decreasing epsilon.{_only(result, len(drawn))}",
+        plots=[
+            style.interval_plot(
+                "epsilon", names, [*answers, ReferenceLine(y=1.5), dots], (0, 1.05 * end or 1.0)
+            )
+        ],
         size=(6.6, 1.6 + 0.24 * len(names)),
     )
 
@@ -213,17 +187,15 @@ def leaks_chart(result: CurveResult) -> Chart:
 
 def roc_check_chart(result: CurveResult) -> Chart:
     """Statistics of the observed ROC curves, with those that the posterior predicts."""
-    check, bases = result.predictive, rows_of_bases(result)
-    base = units_of(result.scores).base
-    kept = style.picked(len(bases), MOST_PREDICTED)
-    order = np.array([bases[place].number for place in kept.tolist()])
-    said = [bases[place].said for place in kept.tolist()]
+    check, base = result.predictive, units_of(result.scores).base
+    kept = style.picked(len(result.leaks), MOST_PREDICTED)
+    leaks = [result.leaks[place] for place in kept.tolist()]
+    order, said = np.array(_numbers(result, leaks)), [_said(leak) for leak in leaks]
     plots = predicted_plots(check, order, base=base, places=kept + 1, said=said)
     caption = (
-        f"Dots: each {base} as observed, in order of decreasing epsilon. Bars: "
-        f"{percent(check.level)} of audits "
-        "simulated from the posterior. AUC is the area under the ROC curve (0.5 for guessing); the "
-        "true-positive rates are those at false-positive rates of 0.01 and 0.1. "
+        f"Dots: each {base} as observed, in order of decreasing epsilon. Bars: {percent(check.level)} "
+        "of audits simulated from the posterior. AUC is the area under the ROC curve (0.5 for "
+        "guessing); the true-positive rates are those at false-positive rates of 0.01 and 0.1. "
     )
     if check.fits:
         caption += "The model explains everything checked here."
@@ -233,8 +205,10 @@ def roc_check_chart(result: CurveResult) -> Chart:
         caption += f"The model does not explain: {_files.printable(listed)}."
         if (check.p_value < SURPRISING / check.p_value.size).any():
             caption += f" Such {base}s are purple."
-    if len(kept) < len(bases):
-        caption += f" Only {len(kept)} of {counted(len(bases), base)} are drawn, evenly spaced."
+    if len(kept) < len(check.names):
+        caption += (
+            f" Only {len(kept)} of {counted(len(check.names), base)} are drawn, evenly spaced."
+        )
     return Chart(
         name="predictive",
         title="Posterior predictive check: observed and predicted ROC curves",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from epsilometer.report.figures import render_page, render_print
-from epsilometer.report.figures.marks import Plot, Sheet
+from epsilometer.report.figures.marks import Sheet
 from epsilometer.report.figures.render_page import Panel
 
 if TYPE_CHECKING:
@@ -23,13 +22,11 @@ class Chart(Sheet):
     """A figure of a report: described once, and drawn for print and for the page.
 
     ``name`` is the stem of its files and its id on the page.  ``caption`` explains it to a reader who
-    has not read the paper.  ``page_plots`` makes coarser plots for the page, where those for print have
-    too many points to embed.
+    has not read the paper.
     """
 
     name: str
     caption: str
-    page_plots: Callable[[], Sequence[Plot]] | None = None
 
     def draw(self) -> Figure:
         """Draw it for print."""
@@ -37,12 +34,16 @@ class Chart(Sheet):
 
     def panels(self) -> list[Panel]:
         """Its plots for the page."""
-        plots = self.plots if self.page_plots is None else self.page_plots()
-        return [render_page.panel(plot) for plot in plots]
+        return [render_page.panel(plot) for plot in self.plots]
 
 
 def save_figure(
-    figure: Figure, target: Path | BinaryIO, *, form: str = "png", letters: bool = False
+    figure: Figure,
+    target: Path | BinaryIO,
+    *,
+    form: str = "png",
+    letters: bool = False,
+    dots_per_inch: int = 160,
 ) -> None:
     """Write a figure; the bytes depend on the figure alone.
 
@@ -61,4 +62,4 @@ def save_figure(
     with rc_context(settings), warnings.catch_warnings():
         # Names of bases may be in any script; a glyph missing from the font is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(target, format=form, dpi=160, metadata=nameless[form])
+        figure.savefig(target, format=form, dpi=dots_per_inch, metadata=nameless[form])

@@ -20,26 +20,9 @@ Make = Callable[[Any], Chart | None]
 """A figure of a result; None where it does not apply."""
 
 
-def _estimated(result: Result, *names: str) -> bool:
-    """Whether parameters are estimated, not fixed."""
-    return set(names) <= set(result.posterior.parameters)
-
-
-def _exceedance(result: Result) -> Chart | None:
-    if not _estimated(result, "epsilon"):
-        return None
-    claim, thresholds = result.claims.get(result.delta), result.question.thresholds
-    return posterior.exceedance_chart(result.posterior, claim=claim, thresholds=thresholds)
-
-
-def _marginals(result: CountResult) -> Chart | None:
-    found = result.posterior
-    return posterior.marginals_chart(found, level=result.level) if found.parameters else None
-
-
-def _joint(result: CountResult) -> Chart | None:
-    both = _estimated(result, "epsilon", "strength")
-    return posterior.joint_chart(result.posterior) if both else None
+def _if_estimated(make: Make, *names: str) -> Make:
+    """A figure of parameters, for results that hold none of them fixed."""
+    return lambda result: make(result) if {*names} <= {*result.posterior.parameters} else None
 
 
 def over_delta(result: Result) -> Chart | None:
@@ -53,30 +36,22 @@ def _curves(result: CountResult) -> Chart | None:
     return None if curves is None else curves_chart(curves, result.counts, target_alpha=target)
 
 
-def _models(result: CountResult) -> Chart | None:
-    models = result.models
-    return None if models is None else checks.models_chart(models, level=result.level)
-
-
-def _influence(result: CountResult) -> Chart | None:
-    influence = result.influence
-    return None if influence is None else checks.influence_chart(result.counts, influence)
-
-
-OF_EITHER: dict[str, Make] = {"answer": answer_chart, "exceedance": _exceedance}
+OF_EITHER: dict[str, Make] = {
+    "answer": _if_estimated(answer_chart, "epsilon"),
+    "exceedance": _if_estimated(posterior.exceedance_chart, "epsilon"),
+}
 
 COUNT_CHARTS: dict[str, Make] = {
     **OF_EITHER,
-    "region": lambda result: region_chart(result.posterior, level=result.level),
-    "marginals": _marginals,
-    "joint": _joint,
+    "region": region_chart,
+    "marginals": posterior.marginals_chart,
+    "joint": _if_estimated(posterior.joint_chart, "epsilon", "strength"),
     "delta-curve": over_delta,
     "prior": checks.prior_chart,
     "curves": _curves,
     "predictive": lambda result: checks.predictive_chart(result.counts, result.predictive),
-    "models": _models,
-    "influence": _influence,
-    **{name: partial(chains.chain_chart_of, name=name) for name in chains.NAMES},
+    "traces": chains.traces_chart,
+    "ranks": chains.ranks_chart,
 }
 
 CURVE_CHARTS: dict[str, Make] = {
@@ -93,7 +68,7 @@ CHARTS = {"count": COUNT_CHARTS, "curve": CURVE_CHARTS}
 """By the kind of the result."""
 
 _NO_CHECK = partial(families.families_chart, misfits={})
-NEED_CHECKS = ("delta-curve", "prior", "curves", "predictive", "models", "influence")
+NEED_CHECKS = ("delta-curve", "prior", "curves", "predictive")
 FOLDER_CHARTS: dict[str, dict[str, Make]] = {
     "count": {name: make for name, make in COUNT_CHARTS.items() if name not in NEED_CHECKS},
     "curve": {

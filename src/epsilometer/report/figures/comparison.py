@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from epsilometer.baselines.estimator import Kind
 from epsilometer.comparison.estimators import ABOUT_GAUSSIAN, Comparison
-from epsilometer.report.figures import render_print
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COLOURS = {
     Kind.EXACT_BOUND: "blue",
@@ -21,11 +15,6 @@ COLOURS = {
     Kind.POINT: "grey",
 }
 GAUSSIAN = "purple"
-
-
-def draw_comparison(found: Comparison) -> Figure:
-    """Draw the sheet below."""
-    return render_print.draw(comparison_sheet(found))
 
 
 def comparison_sheet(found: Comparison) -> Sheet:
@@ -44,9 +33,16 @@ def comparison_sheet(found: Comparison) -> Sheet:
         if row.kind == Kind.POINT:
             marks.append(Points([row.low], [place], colour, label))
             continue
-        marks += _bar(place, row.low, row.high, colour, reach, width=2.6, label=label)
+        bars = [(float(place), row.low, row.high, 2.6, label)]
         if row.pooled is not None:
-            marks += _bar(place + 0.26, *row.pooled, colour, reach, width=1.0)
+            bars.append((place + 0.26, *row.pooled, 1.0, None))
+        for at, low, high, width, said_here in bars:
+            ends = [low, min(high, reach)]
+            marks.append(Line(ends, [at, at], colour, said_here, width=width, opacity=0.85))
+            big = 9.0 if width > 2 else 6.0
+            last = ("end", big) if math.isfinite(high) else ("arrow", big / 2)
+            for end, (symbol, tip) in zip(ends, [("end", big), last], strict=True):
+                marks.append(Points([end], [at], colour, symbol=symbol, size=tip))
     if any(row.pooled is not None for row in rows):
         marks.append(Line([], [], "grey", "thin: all bases pooled", width=1))
     percent = f"{100 * found.significance:g} %"
@@ -58,23 +54,3 @@ def comparison_sheet(found: Comparison) -> Sheet:
     title = f"Every estimator on the same data\n{found.source}"
     size = (7.4, 1.9 + 0.36 * len(rows))
     return Sheet(title, [plot], size, legend="below")
-
-
-def _bar(
-    place: float,
-    low: float,
-    high: float,
-    colour: str,
-    reach: float,
-    *,
-    width: float,
-    label: str | None = None,
-) -> Iterator[Mark]:
-    """An interval, or an arrow from a bound without an upper end."""
-    stop, size = min(high, reach), 9 if width > 2 else 6
-    yield Line([low, stop], [place, place], colour, label, width=width, opacity=0.85)
-    yield Points([low], [place], colour, symbol="end", size=size)
-    if math.isfinite(high):
-        yield Points([stop], [place], colour, symbol="end", size=size)
-    else:
-        yield Points([reach], [place], colour, symbol="arrow", size=size / 2)

@@ -33,12 +33,10 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     order = np.argsort(negatives.mean(axis=0), kind="stable")
     chosen = np.sort(order[style.picked(bases, MOST_LINES)])
     caption = (
-        "First: both error rates of each attack, one curve per base; the nearer to the lower "
-        "left corner, "
-        "the better the attack. Second: the realised false-positive rate against the target; within the "
-        f"band ({percent(BAND)}) independent decisions would differ by chance. An attack that "
-        "missed its "
-        "target still counts: the estimate uses the realised rates."
+        "First: both error rates of each attack, one curve per base; the nearer to the lower left "
+        "corner, the better the attack. Second: the realised false-positive rate against the target; "
+        f"within the band ({percent(BAND)}) independent decisions would differ by chance. An attack "
+        "that missed its target still counts: the estimate uses the realised rates."
     )
     targets = curves.target_alpha
     errors: list[Mark] = []
@@ -66,9 +64,8 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
         rates.append(ReferenceLine(x=target_alpha, colour="orange", width=1.2, dash="solid"))
     if len(chosen) < bases:
         caption += (
-            f" Only {len(chosen)} of {bases:,} bases are drawn, from the strongest attack to "
-            "the weakest, "
-            "and the middle 90 % of all."
+            f" Only {len(chosen)} of {bases:,} bases are drawn, from the strongest attack to the "
+            "weakest, and the middle 90 % of all."
         )
     plots = [
         style.unit_square("false-positive rate", "false-negative rate", errors),

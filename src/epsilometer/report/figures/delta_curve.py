@@ -49,41 +49,43 @@ def delta_curve_chart(over: OverDelta) -> Chart:
     claims, said, top = _claims(over, x, top)
     wide = joint is None and bool(median.max() > WIDE * median.min())
     up = Axis("epsilon", logarithmic=True) if wide else Axis("epsilon", (0, top))
-    plot = Plot(Axis("delta", _ends(x), logarithmic=True, powers=True), up, [*marks, *claims])
+    ends = 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
+    plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), up, [*marks, *claims])
     return Chart(
         name="delta-curve",
         title="Epsilon over delta",
-        caption=f"{caption}{said}".strip(),
+        caption=f"{caption} {said}".strip(),
         plots=[plot],
         size=(6.8, 4.6),
     )
 
 
 def _caption(over: OverDelta, *, finite: bool) -> str:
-    curve, level = over.curve, percent(over.level)
-    if isinstance(curve, JointDeltaCurve):
-        text = (
+    level, deltas, parts = percent(over.level), over.deltas, []
+    if isinstance(over.curve, JointDeltaCurve):
+        posterior = over.curve.posterior
+        units, below = units_of(posterior.scores), posterior.extrapolated_below_delta
+        parts.append(
             f"Dark: {level} interval of epsilon at each single delta. Light: the band that contains the "
-            f"whole curve with probability {level}. "
+            f"whole curve with probability {level}."
         )
+        if over.extrapolated.any():
+            parts.append(
+                f"Hatched, below delta = {below:.2g}: extrapolated by the family of curves, since no "
+                f"{units.base} has enough {units.scored} to show the error rates that determine "
+                "epsilon there."
+            )
+        if posterior.model.delta > 0:
+            parts.append(f"Green: delta = {posterior.model.delta:g}, the delta of this result.")
     else:
-        text = f"Median and {level} interval of epsilon at each single delta. "
-    if isinstance(curve, JointDeltaCurve) and over.extrapolated.any():
-        below, units = curve.posterior.extrapolated_below_delta, units_of(curve.posterior.scores)
-        text += (
-            f"Hatched, below delta = {below:.2g}: extrapolated by the family of curves, since no "
-            f"{units.base} has enough {units.scored} to show the error rates that determine epsilon "
-            "there. "
-        )
-    if over.deltas[0] == 0:
-        text += "The leftmost point is delta = 0, which a logarithmic axis cannot show. "
+        parts.append(f"Median and {level} interval of epsilon at each single delta.")
+        if over.curve.rising.any():
+            parts.append("Circles: a quantile is higher than at some smaller delta; see the notes.")
+    if deltas[0] == 0:
+        parts.append("The leftmost point is delta = 0, which a logarithmic axis cannot show.")
     if not finite:
-        text += "Where the curve leaves the plot at the top, there is no finite epsilon. "
-    if isinstance(curve, JointDeltaCurve) and curve.posterior.model.delta > 0:
-        text += f"Green: delta = {curve.posterior.model.delta:g}, the delta of this result. "
-    if isinstance(curve, DeltaCurve) and curve.rising.any():
-        text += "Circles: a quantile is higher than at some smaller delta; see the notes. "
-    return text
+        parts.append("Where the curve leaves the plot at the top, there is no finite epsilon.")
+    return " ".join(parts)
 
 
 def _own_delta(over: OverDelta) -> list[Mark]:
@@ -98,22 +100,12 @@ def _own_delta(over: OverDelta) -> list[Mark]:
     return [ReferenceLine(x=delta), place]
 
 
-def _ends(x: FloatArray) -> tuple[float, float]:
-    """The axis of delta; a single one has some room on either side."""
-    if len(x) == 1:
-        return 0.1 * float(x[0]), min(10 * float(x[0]), 1.0)
-    return 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
-
-
 def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:
     """The interval, hatched where extrapolated, and the joint band if there is one."""
     beyond = over.extrapolated
     if len(x) == 1:  # a band over one delta has no width
-        x, lines, beyond = (
-            x * np.array([0.9, 1.1]),
-            np.repeat(lines, 2, axis=1),
-            np.repeat(beyond, 2),
-        )
+        x, beyond = x * np.array([0.9, 1.1]), np.repeat(beyond, 2)
+        lines = np.repeat(lines, 2, axis=1)
     low, _, high = lines[:3]
     last = int(beyond.sum())  # deltas rise, so the first ones are extrapolated
     level = percent(over.level)
@@ -131,18 +123,13 @@ def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:
 
 def _claims(over: OverDelta, x: FloatArray, top: float) -> tuple[list[Mark], str, float]:
     """The claims as marks, text for the caption, and the end of the axis of epsilon."""
-    nothing = float("nan")
-    claims = np.array(
-        [over.judged[delta].claim if delta in over.judged else nothing for delta in over.deltas]
-    )
+    judged = [over.judged.get(delta) for delta in over.deltas]
+    claims = np.array([np.nan if each is None else each.claim for each in judged])
     claimed, far = np.isfinite(claims), claims > FARTHEST_CLAIM * top
     if not claimed.any():
         return [], "", top
-    text = ""
-    if far.any():
-        text = f"{int(far.sum())} claims are above the plot. " if far.sum() > 1 else (
-            "The claim is above the plot. "
-        )  # fmt: skip
+    many = f"{int(far.sum())} claims are" if far.sum() > 1 else "The claim is"
+    text = f"{many} above the plot. " if far.any() else ""
     if not (claimed & ~far).any():
         return [], text, top
     seen, hover = np.where(far, np.nan, claims), "claimed at delta {x:.3g}: {y:.4g}"

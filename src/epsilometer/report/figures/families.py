@@ -51,6 +51,6 @@ def families_chart(result: CurveResult, misfits: Mapping[str, str]) -> Chart:
         title="Families of trade-off curves",
         subtitle=" (rings: prior)",
         caption=caption,
-        plots=[interval_plot("probability", names, marks, ends=(0, 1.03))],
+        plots=[interval_plot("probability", names, marks, (0, 1.03))],
         size=(6.6, 1.7 + 0.3 * len(names)),
     )

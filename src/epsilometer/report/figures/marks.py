@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line, or steps if ``step`` is ``post`` or ``mid``; NaN leaves a gap.
+    """A line, or steps if ``step`` is ``post``; NaN leaves a gap.
 
     ``marker`` is the symbol drawn at every point.  A line that is not ``listed`` has no legend entry.
     """
@@ -69,7 +69,7 @@ class Points:
     symbol: str = "circle"
     opacity: float = 1.0
     rim: float = 0.0
-    hollow: ArrayLike = False
+    hollow: bool = False
     x_ends: tuple[ArrayLike, ArrayLike] | None = None
     y_ends: tuple[ArrayLike, ArrayLike] | None = None
     bar: float = 1.2
@@ -81,13 +81,12 @@ class Points:
 class HeatMap:
     """Probabilities ``z[y, x]`` as shades of blue; NaN is left blank.
 
-    ``x`` and ``y`` are evenly spaced on their axes, linear or logarithmic.
+    ``x`` and ``y`` are evenly spaced.
     """
 
     x: ArrayLike
     y: ArrayLike
     z: ArrayLike
-    label: str
     hover: str
 
 
@@ -104,23 +103,15 @@ class ReferenceLine:
 
 
 @dataclass(frozen=True)
-class Span:
-    """A shaded strip between two values of x, drawn below everything else."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Note:
-    """A short text: to the right of the plot at ``y``, or just above the point (``x``, ``y``)."""
+    """A short text just above the point (``x``, ``y``)."""
 
     text: str
     y: float
-    x: float | None = None
+    x: float
 
 
-Mark = Line | Band | Points | HeatMap | ReferenceLine | Span | Note
+Mark = Line | Band | Points | HeatMap | ReferenceLine | Note
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +151,8 @@ class Plot:
 class Sheet:
     """A whole figure: its plots and their arrangement in print, row by row.
 
-    Legends are ``inside`` the plots, ``above`` the first, or there is one for all ``below``.  ``bar``
-    adds a colour bar for the heat map.  ``subtitle`` is appended to the title in print.
+    Legends are ``inside`` the plots, or there is one for all ``below``.
+    ``subtitle`` is appended to the title in print.
     """
 
     title: str
@@ -170,8 +161,5 @@ class Sheet:
     _: KW_ONLY
     subtitle: str = ""
     columns: int = 1
-    heights: Sequence[float] | None = None
     share_x: bool = False
     legend: str = "inside"
-    legend_title: str | None = None
-    bar: bool = False

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilometer._text import percent
 from epsilometer.planning.goals import IntervalWidth, ProvenEpsilon
-from epsilometer.report.figures import render_print, style
+from epsilometer.report.figures import style
 from epsilometer.report.figures.marks import (
     Axis,
     Line,
@@ -19,14 +19,7 @@ from epsilometer.report.figures.marks import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from epsilometer.planning.plan import AuditPlan
-
-
-def draw_plan(plan: AuditPlan) -> Figure:
-    """Draw the sheet below."""
-    return render_print.draw(plan_sheet(plan))
 
 
 def plan_sheet(plan: AuditPlan) -> Sheet:

@@ -7,22 +7,14 @@ from itertools import pairwise
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer._text import pair_text, percent, probability_text
-from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer._text import estimate_text, percent, probability_text
 from epsilometer.engines.exact.posterior import GridPosterior
-from epsilometer.judgement.verdict import Thresholds
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.result import Result
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import (
-    Axis,
-    Band,
-    Line,
-    Mark,
-    Plot,
-    Points,
-    ReferenceLine,
-)
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 from epsilometer.report.text.rows import LABELS
 
 CURVE_POINTS = 240
@@ -38,13 +30,9 @@ DRAWS = 800
 """Joint draws of epsilon and the strength."""
 
 
-def exceedance_chart(
-    posterior: CountPosterior | CurvePosterior,
-    *,
-    claim: float | None = None,
-    thresholds: Thresholds | None = None,
-) -> Chart:
+def exceedance_chart(result: Result) -> Chart:
     """P(epsilon > e) after and before the data, with the claim if there is one."""
+    posterior, claim = result.posterior, result.claims.get(result.delta)
     spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, CURVE_POINTS))
     # All probability may be at 0.
     end = 1.1 * float(spread[-1]) or 1.0
@@ -54,8 +42,7 @@ def exceedance_chart(
     x = np.unique(np.concatenate([np.linspace(0, end, CURVE_POINTS), spread])).tolist()
     after = [posterior.probability_above("epsilon", value) for value in x]
     before = [posterior.prior_probability_above(value) for value in x]
-    limits = thresholds or Thresholds()
-    low, high = limits.pass_at_most, limits.fail_at_least
+    low, high = result.question.thresholds.pass_at_most, result.question.thresholds.fail_at_least
     caption = (
         "Read the curve at any claimed epsilon: by the posterior alone, a claim where it is below "
         f"{low:g} passes, and one where it is above {high:g} fails."
@@ -68,10 +55,8 @@ def exceedance_chart(
         ReferenceLine(y=high),
     ]
     if claim is not None:
-        above, prior = (
-            posterior.probability_above("epsilon", claim),
-            posterior.prior_probability_above(claim),
-        )
+        above = posterior.probability_above("epsilon", claim)
+        prior = posterior.prior_probability_above(claim)
         caption += (
             f" Epsilon exceeds the claim of {claim:.4g} with probability {probability_text(above)}; "
             f"the prior probability was {probability_text(prior)}."
@@ -101,8 +86,11 @@ def prior_density(posterior: CountPosterior, parameter: str, value: FloatArray) 
     return model.likelihood.prior_density(counts, parameter, value)
 
 
-def marginals_chart(posterior: CountPosterior, *, level: float) -> Chart:
-    """The marginal posterior of every estimated parameter."""
+def marginals_chart(result: CountResult) -> Chart | None:
+    """The marginal posterior of every estimated parameter; None if there is none."""
+    posterior, level = result.posterior, result.level
+    if not posterior.parameters:
+        return None
     plots, cut = [], []
     for name in posterior.parameters:
         plot, peak = _marginal(posterior, name, level)
@@ -110,9 +98,8 @@ def marginals_chart(posterior: CountPosterior, *, level: float) -> Chart:
         if plot.y.ends is not None and plot.y.ends[1] < peak:
             cut.append(LABELS[name])
     caption = (
-        f"Shaded: the {percent(level)} credible interval. Dashed: the prior. Where a posterior "
-        "looks like "
-        "its prior, the data say little."
+        f"Shaded: the {percent(level)} credible interval. Dashed: the prior. Where a posterior looks "
+        "like its prior, the data say little."
     )
     if cut:
         caption += f" The peak of {' and '.join(cut)} is cut off so that the rest is visible."
@@ -157,13 +144,14 @@ def _marginal(posterior: CountPosterior, parameter: str, level: float) -> tuple[
     ]
     peak = float(density.max())
     up = Axis("density", (0, style.end_of_densities(peak, high - low)))
-    heading = f"{style.median_text(posterior, parameter)}  ({pair_text(low, high)})"
+    heading = estimate_text(median, low, high)
     return Plot(Axis(label, (x[0], x[-1])), up, marks, title=heading), peak
 
 
-def joint_chart(posterior: CountPosterior) -> Chart:
+def joint_chart(result: CountResult) -> Chart:
     """Joint draws of epsilon and the strength; both must be estimated."""
-    drawn = posterior.draws(DRAWS, rng=np.random.default_rng(style.FIGURE_SEED))
+    posterior = result.posterior
+    drawn = posterior.draws(DRAWS, rng=np.random.default_rng(1))
     # A long tail of epsilon would leave little room for the rest.
     kept = drawn["epsilon"] <= posterior.quantile("epsilon", 0.996)
     epsilon, strength = drawn["epsilon"][kept], drawn["strength"][kept]

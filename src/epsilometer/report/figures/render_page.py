@@ -24,7 +24,6 @@ KINDS = {
     marks.Points: "points",
     marks.HeatMap: "heat",
     marks.ReferenceLine: "reference",
-    marks.Span: "span",
     marks.Note: "note",
 }
 
@@ -59,30 +58,17 @@ def _described(item: marks.Mark | marks.Axis) -> dict[str, Any]:
         default = not isinstance(value, np.ndarray) and value == field.default
         if value is None or (default and field.name not in REQUIRED):
             continue
-        entries[field.name] = _value(field.name, value)
+        if field.name in CONVERSIONS:
+            value = CONVERSIONS[field.name](value)
+        elif not isinstance(value, str | bool | int | float):
+            value = numbers(value)
+        entries[field.name] = value
     return entries
-
-
-def _value(name: str, value: Any) -> Any:
-    """A field for JSON: text as it is shown, numbers rounded."""
-    if name in CONVERSIONS:
-        return CONVERSIONS[name](value)
-    return value if isinstance(value, str | bool | int | float) else numbers(value)
-
-
-def _names(values: Sequence[str]) -> list[str]:
-    return [style.page_name(name) for name in values]
 
 
 def _rows(values: Sequence[Any]) -> list[Any]:
     """What hover texts may name: text, or numbers."""
     return [list(row) if isinstance(row[0], str) else numbers(row) for row in values]
-
-
-def _flags(values: ArrayLike) -> bool | list[bool]:
-    """One flag if all are the same."""
-    flags = np.atleast_1d(values).tolist()
-    return bool(flags[0]) if len(set(flags)) == 1 else flags
 
 
 def numbers(values: ArrayLike) -> list[Any]:
@@ -123,11 +109,9 @@ def _short(value: float) -> float:
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "label": style.page_name,
-    "names": _names,
+    "names": lambda names: [style.page_name(name) for name in names],
     "rows": _rows,
-    "hollow": _flags,
     "z": _shades,
     "x_ends": lambda ends: [numbers(end) for end in ends],
-    "y_ends": lambda ends: [numbers(end) for end in ends],
 }
 """How fields that are not plain numbers are written."""

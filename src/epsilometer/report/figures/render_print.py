@@ -23,12 +23,11 @@ MOST_ENTRIES = 6
 
 def draw(sheet: marks.Sheet) -> Figure:
     """The sheet as a figure."""
-    from matplotlib.collections import QuadMesh
+    from epsilometer.report.figures.shown import ShownFigure
 
-    figure = style.new_figure(*sheet.size)
+    figure = ShownFigure(figsize=sheet.size, layout="constrained")
     rows = -(-len(sheet.plots) // sheet.columns)
-    look: dict[str, Any] = {"sharex": sheet.share_x, "height_ratios": sheet.heights}
-    grid = figure.subplots(rows, sheet.columns, squeeze=False, **look).ravel()
+    grid = figure.subplots(rows, sheet.columns, squeeze=False, sharex=sheet.share_x).ravel()
     for spare in grid[len(sheet.plots) :]:
         spare.remove()
     drawn = list(zip(grid, sheet.plots, strict=False))
@@ -38,12 +37,6 @@ def draw(sheet: marks.Sheet) -> Figure:
             axes.set_xlabel("")
     figure.suptitle(sheet.title + sheet.subtitle)
     _add_legends(figure, sheet, drawn)
-    if sheet.bar:
-        heat = next(
-            collection for collection in grid[0].collections if isinstance(collection, QuadMesh)
-        )
-        label = next(mark.label for mark in sheet.plots[0].marks if isinstance(mark, marks.HeatMap))
-        figure.colorbar(heat, ax=[axes for axes, _ in drawn], shrink=0.85, pad=0.02, label=label)
     return figure
 
 
@@ -54,10 +47,8 @@ def draw_into(axes: Axes, sheet: marks.Sheet) -> Figure:
     _draw_plot(axes, sheet.plots[0])
     if sheet.plots[0].title is None:
         axes.set_title(sheet.title + sheet.subtitle, fontsize=10.5)
-    if sheet.plots[0].legend and len(axes.get_legend_handles_labels()[1]) in range(
-        1, MOST_ENTRIES + 1
-    ):
-        axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none", title=sheet.legend_title)
+    if sheet.plots[0].legend:
+        _add_legend(axes)
     figure = axes.get_figure(root=True)
     assert isinstance(figure, Figure)
     return figure
@@ -75,30 +66,28 @@ def _draw_plot(axes: Axes, plot: marks.Plot) -> None:
         axes.set_aspect("equal")
     if plot.title is not None:
         axes.set_title(plot.title.replace("$", r"\$"), fontsize=10.5)
-    style.tidy(axes)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _add_legends(figure: Figure, sheet: marks.Sheet, drawn: list[tuple[Axes, marks.Plot]]) -> None:
     """A legend wherever it says something that no earlier one says."""
-    said: list[list[str]] = [[]]
+    said: list[list[str]] = []
     for axes, plot in drawn:
         handles, labels = axes.get_legend_handles_labels()
-        hides = len(labels) > MOST_ENTRIES and sheet.legend != "below"
-        if not plot.legend or labels in said or hides:
+        if not plot.legend or labels in said:
             continue
         said.append(labels)
         if sheet.legend == "below":
-            title = sheet.legend_title
-            figure.legend(handles, labels, loc="outside lower center", ncols=2 if title is None else 6,
-                          frameon=False, fontsize=9, title=title, title_fontsize=9)  # fmt: skip
+            look: Any = {"ncols": 2 if len(labels) < MOST_ENTRIES else 4, "frameon": False}
+            figure.legend(handles, labels, loc="outside lower center", fontsize=9, **look)
             return
-        if sheet.legend == "above":
-            legend = axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=MOST_ENTRIES,
-                                 fontsize=8, frameon=False)  # fmt: skip
-            for handle in legend.get_lines():
-                handle.set_linewidth(2)
-        else:
-            axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none", title=sheet.legend_title)
+        _add_legend(axes)
+
+
+def _add_legend(axes: Axes) -> None:
+    """A legend inside the plot, if it has entries and does not hide it."""
+    if 0 < len(axes.get_legend_handles_labels()[1]) <= MOST_ENTRIES:
+        axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none")
 
 
 def _set_axis(axes: Axes, which: str, axis: marks.Axis) -> None:
@@ -145,7 +134,8 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
         from matplotlib.colors import LinearSegmentedColormap
 
         shades = LinearSegmentedColormap.from_list("heat", SHADES)
-        axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True)
+        axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True,
+                        shading="gouraud")  # fmt: skip
     elif isinstance(mark, marks.ReferenceLine):
         across: Any = axes.axhline if mark.x is None else axes.axvline
         look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
@@ -153,8 +143,6 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
         if mark.label is not None and mark.x is not None:
             place: Any = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
             axes.annotate(mark.label, (mark.x, 1.005), fontsize=9, color=look["color"], **place)
-    elif isinstance(mark, marks.Span):
-        axes.axvspan(mark.low, mark.high, color=style.BLUE, alpha=0.12, linewidth=0)
 
 
 def _draw_line(axes: Axes, mark: marks.Line) -> None:
@@ -178,24 +166,20 @@ def _draw_points(axes: Axes, mark: marks.Points) -> None:
     for bars, place, ends in ((axes.hlines, y, mark.x_ends), (axes.vlines, x, mark.y_ends)):
         if ends is not None:
             bars(place, *ends, color=colour, linewidth=mark.bar, zorder=4)
-    hollow = np.broadcast_to(mark.hollow, x.shape)
-    for which, face in ((~hollow, colour), (hollow, "none")):
-        if not which.any():
-            continue
-        axes.plot(
-            x[which],
-            y[which],
-            SYMBOLS[mark.symbol],
-            color=colour,
-            markersize=mark.size,
-            markerfacecolor=face,
-            markeredgecolor="white" if mark.rim else colour,
-            markeredgewidth=mark.rim or 1.6 * (mark.symbol == "end") or float(face == "none"),
-            alpha=mark.opacity,
-            clip_on=False,
-            zorder=5,
-            label=mark.label,
-        )
+    axes.plot(
+        x,
+        y,
+        SYMBOLS[mark.symbol],
+        color=colour,
+        markersize=mark.size,
+        markerfacecolor="none" if mark.hollow else colour,
+        markeredgecolor="white" if mark.rim else colour,
+        markeredgewidth=mark.rim or 1.6 * (mark.symbol == "end") or float(mark.hollow),
+        alpha=mark.opacity,
+        clip_on=False,
+        zorder=5,
+        label=mark.label,
+    )
 
 
 def _draw_note(axes: Axes, mark: marks.Note) -> None:
@@ -203,17 +187,9 @@ def _draw_note(axes: Axes, mark: marks.Note) -> None:
 
     # An outline in the colour of the paper keeps lines apart from the text.
     outline = withStroke(linewidth=3.5, foreground="white")
-    look: dict[str, Any] = {
-        "fontsize": 8.5,
-        "color": style.GREY,
-        "path_effects": [outline],
-        "zorder": 5,
-    }
-    if mark.x is None:
-        place = (1.01, mark.y)
-        axes.annotate(mark.text, place, xycoords=("axes fraction", "data"), va="center", **look)
-    else:
-        look |= {"xytext": (0, 6), "textcoords": "offset points"}
-        place = axes.transAxes.inverted().transform(axes.transData.transform((mark.x, mark.y)))[0]
-        side = "left" if place < 0.2 else "right" if place > 0.8 else "center"
-        axes.annotate(mark.text, (mark.x, mark.y), ha=side, **look)
+    look: dict[str, Any] = {"fontsize": 8.5, "color": style.GREY, "zorder": 5}
+    point = mark.x, mark.y
+    place = axes.transAxes.inverted().transform(axes.transData.transform(point))[0]
+    side: Any = "left" if place < 0.2 else "right" if place > 0.8 else "center"
+    above: Any = {"xytext": (0, 6), "textcoords": "offset points", "ha": side}
+    axes.annotate(mark.text, point, path_effects=[outline], **above, **look)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import warnings
 
 from matplotlib.figure import Figure
 
-DOTS_PER_INCH = 100
+from epsilometer.report.figures.chart import save_figure
 
 
 class ShownFigure(Figure):
@@ -15,8 +14,5 @@ class ShownFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         held = io.BytesIO()
-        with warnings.catch_warnings():
-            # Names may be in any script; a glyph that the font lacks is drawn as a box.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            self.savefig(held, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+        save_figure(self, held, dots_per_inch=100)
         return held.getvalue()

@@ -12,15 +12,12 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import IntArray
-from epsilometer._text import digits_of, percent, probability_text
+from epsilometer._text import percent, probability_text
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.model.counts import AttackCounts
-from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
@@ -35,11 +32,7 @@ PAGE_COLOURS = {
 }
 """Shades on a light and on a dark background."""
 
-PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()} | {
-    "purple": PURPLE,
-    "sky": "#56B4E9",
-    "amber": "#E69F00",
-}
+PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()}
 
 SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
 """Colours for several items of one kind, such as chains."""
@@ -50,23 +43,8 @@ WORTH_A_SENTENCE = 1e-3
 LONGEST_NAME = 40
 """Maximum number of characters in a label."""
 
-FIGURE_SEED = 1
-"""Fixed, so that figures of one posterior are reproducible."""
-
 TALLEST = 8.0
 """Largest density shown, in units of one over the width of the 90 % interval; a normal one has 1.3."""
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """A matplotlib figure that no window or global state knows of; notebooks show it as an image."""
-    from epsilometer.report.figures.shown import ShownFigure
-
-    return ShownFigure(figsize=(width, height), layout="constrained")
-
-
-def tidy(axes: Axes) -> None:
-    """Remove the top and right spines."""
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def end_of_densities(peak: float, width: float) -> float:
@@ -80,11 +58,13 @@ def no_leak_text(posterior: Any) -> str:
     return probability_text(nothing) if nothing >= WORTH_A_SENTENCE else ""
 
 
-def interval_plot(title: str, names: Sequence[str], marks: Sequence[Mark], **look: Any) -> Plot:
-    """A plot of named rows, the first on top; ``look`` may hold the ``ends`` of its axis."""
-    across = Axis(title, look.get("ends"))
+def interval_plot(
+    title: str, names: Sequence[str], marks: Sequence[Mark], ends: tuple[float, float]
+) -> Plot:
+    """A plot of named rows, the first on top."""
     rows = Axis("", (len(names) - 0.4, -0.6), names=names)
-    return Plot(across, rows, marks, legend=False, page_height=140 + 20 * max(len(names), 4))
+    height = 140 + 20 * max(len(names), 4)
+    return Plot(Axis(title, ends), rows, marks, legend=False, page_height=height)
 
 
 # --- names and attacks ------------------------------------------------------------------------
@@ -153,25 +133,10 @@ def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
 
 
 def interval_row(
-    row: int,
-    median: float,
-    interval: tuple[float, float],
-    level: float,
-    colour: str,
-    label: str,
-    *,
-    extra: str = "",
+    row: int, posterior: Any, parameter: str, level: float, colour: str, label: str
 ) -> Points:
-    """A median with its interval, as one row of a plot."""
-    low, high = interval
+    """The median of a parameter with its interval, as one row of a plot."""
+    median, (low, high) = posterior.median(parameter), posterior.credible_interval(parameter, level)
     said = f"median {median:.4g}, {percent(level)} interval {low:.4g} to {high:.4g}"
-    words = [page_name(label), said, *([extra] if extra else [])]
-    hover = "\n".join(f"{{{place}}}" for place in range(len(words)))
-    ends = ([low], [high])
-    return Points([median], [row], colour, x_ends=ends, bar=3, rows=[words], hover=hover)
-
-
-def median_text(posterior: CountPosterior, name: str) -> str:
-    """The median with as many decimals as the interval supports."""
-    low, high = posterior.credible_interval(name, 0.9)
-    return f"{posterior.median(name):.{digits_of(low, high)}f}"
+    look: Any = {"rows": [[page_name(label), said]], "hover": "{0}\n{1}"}
+    return Points([median], [row], colour, x_ends=([low], [high]), bar=3, **look)

@@ -51,6 +51,10 @@ class Download(NamedTuple):
     kind: str
     text: str
 
+    @property
+    def address(self) -> str:
+        return f"data:{self.kind};charset=utf-8;base64,{_base64(self.text.encode())}"
+
 
 def fill(
     result: Result,
@@ -73,7 +77,6 @@ def fill(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    files = [*_shared_downloads(result), *downloads]
     return environment.get_template("frame.html.jinja").render(
         policy=_policy(*scripts),
         scripts=[Markup(text) for text in scripts],
@@ -81,7 +84,7 @@ def fill(
         colours=PAGE_COLOURS,
         lead=[_chart(chart) | {"image": _image(chart)} for chart in charts[:1]],
         charts=[_chart(chart) for chart in charts[1:]],
-        downloads=[(file.name, file.what, _address(file)) for file in files],
+        downloads=[*_shared_downloads(result), *downloads],
         title=_title(counted_bases, result.origin),
         counted_bases=counted_bases,
         open_table=len(result.data) <= MOST_OPEN_ROWS,
@@ -182,10 +185,6 @@ def _image(chart: Chart) -> str:
     image = io.BytesIO()
     save_figure(chart.draw(), image)
     return f"data:image/png;base64,{_base64(image.getvalue())}"
-
-
-def _address(file: Download) -> str:
-    return f"data:{file.kind};charset=utf-8;base64,{_base64(file.text.encode())}"
 
 
 def _base64(content: bytes) -> str:

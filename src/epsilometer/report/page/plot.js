@@ -61,11 +61,10 @@ globalThis.EpsilometerPlot = (() => {
     return made;
   };
 
-  // A number in the style of Python's format: "", "g", ".3f", ".4g", ".0%", ",", ",.0f".
+  // A number in the style of Python's format: "", "g", ".3f", ".4g", ",", ",.0f".
   const format = (value, spec = "") => {
     if (typeof value !== "number") return String(value ?? "");
-    const [, comma, digits, kind] = /^(,?)(?:\.(\d+))?([fg%]?)$/.exec(spec) || [];
-    if (kind === "%") return `${(100 * value).toFixed(digits ?? 0)}%`;
+    const [, comma, digits, kind] = /^(,?)(?:\.(\d+))?([fg]?)$/.exec(spec) || [];
     let text = kind === "f" ? value.toFixed(digits ?? 6) : String(value);
     if (kind === "g") {
       const size = Math.max(1, digits ?? 6), [, power] = value.toExponential(size - 1).split("e");
@@ -88,8 +87,7 @@ globalThis.EpsilometerPlot = (() => {
   const extent = (axis, values) => {
     if (axis.ends) return axis.ends;
     const usable = values.filter((v) => v !== null && Number.isFinite(v) && !(axis.logarithmic && v <= 0));
-    let low = usable.length ? Math.min(...usable) : 0;
-    let high = usable.length ? Math.max(...usable) : 1;
+    const [low, high] = usable.length ? [Math.min(...usable), Math.max(...usable)] : [0, 1];
     if (axis.logarithmic) {
       const room = Math.max(Math.pow(high / low, 0.05), 1.05);
       return [low / room, high * room];
@@ -99,17 +97,8 @@ globalThis.EpsilometerPlot = (() => {
   };
 
   // Every number that a mark puts on an axis.
-  const valuesOn = (marks, axis) => {
-    const found = [];
-    const add = (values) => { for (const value of [values].flat(2)) found.push(value); };
-    for (const mark of marks) {
-      if (mark[axis] !== undefined) add(mark[axis]);
-      if (mark[`${axis}_ends`]) add(mark[`${axis}_ends`]);
-      if (mark.kind === "band" && axis === "y") { add(mark.high); add(mark.low ?? 0); }
-      if (mark.kind === "span" && axis === "x") { add(mark.low); add(mark.high); }
-    }
-    return found;
-  };
+  const valuesOn = (marks, axis) => marks.flatMap((mark) => [
+    mark[axis] ?? [], mark[`${axis}_ends`] ?? [], mark.kind === "band" && axis === "y" ? [mark.high, mark.low ?? 0] : []].flat(3));
 
   const scale = (axis, domain, start, end) => {
     const inner = axis.logarithmic ? Math.log10 : (value) => value;
@@ -127,8 +116,7 @@ globalThis.EpsilometerPlot = (() => {
   const superscript = (power) => `10${[...String(power)].map(
     (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]).join("")}`;
 
-  const logTicks = (axis, domain, most) => {
-    const [low, high] = [Math.min(...domain), Math.max(...domain)];
+  const logTicks = (axis, low, high, most) => {
     const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
     const every = Math.max(1, Math.ceil((last - first + 1) / most));
     const found = [];
@@ -147,8 +135,7 @@ globalThis.EpsilometerPlot = (() => {
     return finer.length > found.length && finer.length <= most ? finer : found;
   };
 
-  const linearTicks = (axis, domain, most) => {
-    const [low, high] = [Math.min(...domain), Math.max(...domain)];
+  const linearTicks = (axis, low, high, most) => {
     const rough = (high - low) / Math.max(1, most);
     const power = 10 ** Math.floor(Math.log10(rough));
     let step = [1, 2, 5, 10].map((times) => times * power).find((each) => each >= rough * 0.85);
@@ -163,7 +150,7 @@ globalThis.EpsilometerPlot = (() => {
 
   const ticksOf = (axis, domain, most) => {
     if (axis.names) return axis.names.map((text, value) => ({ value, text }));
-    return axis.logarithmic ? logTicks(axis, domain, most) : linearTicks(axis, domain, most);
+    return (axis.logarithmic ? logTicks : linearTicks)(axis, Math.min(...domain), Math.max(...domain), most);
   };
 
   // As many ticks as have room side by side.
@@ -178,15 +165,14 @@ globalThis.EpsilometerPlot = (() => {
   // --- marks ----------------------------------------------------------------------------------
 
   const path = (points, step) => {
-    let text = "", before = null;
+    let text = "", gap = true;
     for (const point of points) {
-      if (!point) { before = null; continue; }
+      if (!point) { gap = true; continue; }
       const [x, y] = point.map((value) => value.toFixed(1));
-      if (!before) text += `M${x} ${y}`;
+      if (gap) text += `M${x} ${y}`;
       else if (step === "post") text += `H${x}V${y}`;
-      else if (step === "mid") text += `H${((Number(before[0]) + Number(x)) / 2).toFixed(1)}V${y}H${x}`;
       else text += `L${x} ${y}`;
-      before = [x, y];
+      gap = false;
     }
     return text;
   };
@@ -219,12 +205,11 @@ globalThis.EpsilometerPlot = (() => {
   const fillOf = (mark, frame) => {
     const opacity = mark.opacity ?? 0.2;
     if (!mark.hatched) return { fill: colour(mark.colour), "fill-opacity": opacity };
-    const id = `${frame.id}-hatch-${mark.colour}`;
-    if (!frame.hatches.has(id)) {
+    const id = `${frame.id}-hatch`;
+    if (!frame.defs.querySelector("pattern")) {
       const made = make("pattern", { id, width: 7, height: 7, patternUnits: "userSpaceOnUse",
         patternTransform: "rotate(45)" }, frame.defs);
       make("line", { x1: 0, y1: 0, x2: 0, y2: 7, stroke: colour(mark.colour), "stroke-width": 2.4 }, made);
-      frame.hatches.add(id);
     }
     return { fill: `url(#${id})`, "fill-opacity": opacity };
   };
@@ -245,9 +230,11 @@ globalThis.EpsilometerPlot = (() => {
     if (there.length) make("path", { d: `${path([...there, ...back])}z`, ...fillOf(mark, frame) }, group);
   };
 
+  const inside = (mark) => (mark.hollow ? { fill: "none", stroke: colour(mark.colour), "stroke-width": 1.5 }
+    : { fill: colour(mark.colour), "fill-opacity": mark.opacity ?? 1 });
+
   const drawPoints = (mark, frame, group) => {
     const shape = SYMBOLS[mark.symbol || "circle"](radius(mark.size ?? 6));
-    const hollow = (i) => (Array.isArray(mark.hollow) ? mark.hollow[i] : mark.hollow);
     const bar = { stroke: colour(mark.colour), "stroke-width": 1.25 * (mark.bar ?? 1.2), "stroke-linecap": "butt" };
     placed(mark.x, mark.y, frame).forEach((point, i) => {
       if (!point || !frame.y.inside(mark.y[i])) return;
@@ -255,14 +242,9 @@ globalThis.EpsilometerPlot = (() => {
         const [from, to] = mark.x_ends.map((ends) => Math.max(frame.left, Math.min(frame.right, frame.x.at(ends[i]))));
         make("line", { x1: from, x2: to, y1: point[1], y2: point[1], ...bar }, group);
       }
-      if (mark.y_ends) {
-        const [from, to] = mark.y_ends.map((ends) => frame.y.at(ends[i]));
-        make("line", { x1: point[0], x2: point[0], y1: from, y2: to, ...bar }, group);
-      }
       if (!frame.x.inside(mark.x[i])) return;
-      const look = hollow(i) ? { fill: "none", stroke: colour(mark.colour), "stroke-width": 1.5 }
-        : { fill: colour(mark.colour), "fill-opacity": mark.opacity ?? 1 };
-      if (mark.rim && !hollow(i)) { look.stroke = colour("paper"); look["stroke-width"] = mark.rim; }
+      const look = inside(mark);
+      if (mark.rim) Object.assign(look, { stroke: colour("paper"), "stroke-width": mark.rim });
       make("path", { class: "point", d: shape, transform: `translate(${point.map((v) => v.toFixed(1))})`, ...look }, group);
     });
   };
@@ -309,24 +291,13 @@ globalThis.EpsilometerPlot = (() => {
   const drawNote = (mark, frame, group) => {
     // An outline in the colour of the paper keeps lines behind the text apart from it.
     const soft = { fill: colour("soft"), stroke: colour("paper"), "stroke-width": 4, "stroke-linejoin": "round", "paint-order": "stroke" };
-    const y = frame.y.at(mark.y);
-    if (mark.x === undefined) {
-      if (frame.notes) write(group, mark.text, frame.right + 8, y + 4, soft);
-      return;
-    }
     const wide = widthOf(mark.text, frame.size);
     const x = Math.max(frame.left + 2, Math.min(frame.right - wide, frame.x.at(mark.x) - wide / 2));
-    write(group, mark.text, x, y - 9, soft);
-  };
-
-  const drawSpan = (mark, frame, group) => {
-    const [from, to] = [mark.low, mark.high].map(frame.x.at);
-    make("rect", { x: from, width: Math.max(0, to - from), y: frame.top, height: frame.bottom - frame.top,
-      fill: colour("blue"), "fill-opacity": 0.15 }, group);
+    write(group, mark.text, x, frame.y.at(mark.y) - 9, soft);
   };
 
   const DRAW = { line: drawLine, band: drawBand, points: drawPoints, heat: drawHeat,
-    reference: drawReference, note: drawNote, span: drawSpan };
+    reference: drawReference, note: drawNote };
   const UNCLIPPED = new Set(["points", "note", "reference"]);
 
   // --- legend ---------------------------------------------------------------------------------
@@ -360,10 +331,7 @@ globalThis.EpsilometerPlot = (() => {
       const left = frame.indent + x, middle = y + 18 * row;
       if (mark.kind === "line") make("line", { x1: left, x2: left + 20, y1: middle, y2: middle, ...stroke(mark) }, group);
       if (mark.kind === "band") make("rect", { x: left + 2, y: middle - 5, width: 16, height: 10, ...fillOf(mark, frame) }, group);
-      if (mark.kind === "points") {
-        const look = mark.hollow === true ? { fill: "none", stroke: colour(mark.colour), "stroke-width": 1.5 } : { fill: colour(mark.colour) };
-        make("path", { d: SYMBOLS[mark.symbol || "circle"](4), transform: `translate(${left + 10} ${middle})`, ...look }, group);
-      }
+      if (mark.kind === "points") make("path", { d: SYMBOLS[mark.symbol || "circle"](4), transform: `translate(${left + 10} ${middle})`, ...inside(mark) }, group);
       write(group, text, left + 28, middle + 4);
     }));
   };
@@ -374,10 +342,6 @@ globalThis.EpsilometerPlot = (() => {
   const layout = (spec, width) => {
     const size = width < 460 ? 11.5 : 12.5, marks = spec.marks;
     const domains = { x: extent(spec.x, valuesOn(marks, "x")), y: extent(spec.y, valuesOn(marks, "y")) };
-    const side = marks.filter((mark) => mark.kind === "note" && mark.x === undefined);
-    const beside = Math.max(0, ...side.map((mark) => widthOf(mark.text, size)));
-    const notes = beside > 0 && width - beside > 460;
-    const right = notes ? beside + 16 : 16;
     let plotHeight = spec.height || (width < 460 ? 250 : 290);
     const labels = marks.some((mark) => mark.kind === "reference" && mark.label && mark.x !== undefined);
     const top = (spec.title ? 26 : 8) + (labels ? 18 : 0);
@@ -385,14 +349,14 @@ globalThis.EpsilometerPlot = (() => {
     if (spec.y.names) for (const tick of yTicks) tick.text = cut(tick.text, size, 0.38 * width);
     const yTitle = wrapped(spec.y.title, size, plotHeight);
     const left = Math.max(14, Math.max(0, ...yTicks.map((tick) => widthOf(tick.text, size))) + 12) + yTitle.length * 17;
-    const plotWidth = Math.max(60, Math.min(width - left - right, spec.square ? 460 : Infinity));
+    const plotWidth = Math.max(60, Math.min(width - left - 16, spec.square ? 460 : Infinity));
     if (spec.square) plotHeight = plotWidth;
     const xTicks = ticksAcross(spec.x, domains.x, plotWidth, size);
     const xTitle = wrapped(spec.x.title, size, plotWidth + 20);
     const indent = Math.min(left, 24);
     const legend = legendLines(entriesOf(spec), size, width - indent - 8);
     const below = 26 + 17 * xTitle.length + (legend.length ? 10 + 18 * legend.length : 0) + 4;
-    return { size, domains, notes, left, top, plotWidth, plotHeight, yTicks, yTitle, xTicks, xTitle,
+    return { size, domains, left, top, plotWidth, plotHeight, yTicks, yTitle, xTicks, xTitle,
       indent, legend, height: top + plotHeight + below };
   };
 
@@ -425,8 +389,7 @@ globalThis.EpsilometerPlot = (() => {
       "aria-label": div.dataset.title || spec.title || "", "font-family": FONT, "font-size": plan.size });
     const right = plan.left + plan.plotWidth, bottom = plan.top + plan.plotHeight;
     const defs = make("defs", {}, svg);
-    const frame = { id: div.id, spec, svg, defs, size: plan.size, notes: plan.notes, indent: plan.indent,
-      hatches: new Set(), left: plan.left, right, top: plan.top, bottom, width, height: plan.height,
+    const frame = { id: div.id, spec, svg, defs, ...plan, right, bottom, width,
       x: scale(spec.x, plan.domains.x, plan.left, right), y: scale(spec.y, plan.domains.y, bottom, plan.top) };
     const clip = make("clipPath", { id: `${div.id}-clip` }, defs);
     make("rect", { x: frame.left, y: frame.top, width: plan.plotWidth, height: plan.plotHeight }, clip);
@@ -435,20 +398,17 @@ globalThis.EpsilometerPlot = (() => {
         { class: "heading", "text-anchor": "middle", "font-weight": 600 });
     }
     drawAxes(spec, frame, plan);
-    // Spans behind everything else, notes in front of it.
-    const depth = (mark) => (mark.kind === "span" ? 0 : mark.kind === "note" ? 2 : 1);
-    for (const mark of [...spec.marks].sort((one, other) => depth(one) - depth(other))) {
+    // Notes in front of everything else.
+    const front = (mark) => Number(mark.kind === "note");
+    for (const mark of [...spec.marks].sort((one, other) => front(one) - front(other))) {
       const group = make("g", { class: mark.kind, "data-mark": spec.marks.indexOf(mark) }, svg);
       if (!UNCLIPPED.has(mark.kind)) group.setAttribute("clip-path", `url(#${div.id}-clip)`);
       DRAW[mark.kind](mark, frame, group);
     }
     drawLegend(plan.legend, frame, bottom + 26 + 17 * plan.xTitle.length + 14);
     frame.ring = make("circle", { class: "ring", r: 7, fill: "none", stroke: colour("ink"), "stroke-width": 1.5, visibility: "hidden" }, svg);
-    state.frame = frame;
-    state.targets = null;
-    state.current = null;
     if (state.svg) state.svg.replaceWith(svg); else div.prepend(svg);
-    state.svg = svg;
+    Object.assign(state, { frame, svg, targets: null });
     hide(state);
   };
 
@@ -465,10 +425,8 @@ globalThis.EpsilometerPlot = (() => {
     return state.targets;
   };
 
-  const wordsOf = ({ mark, i }) => {
-    const row = mark.rows ? mark.rows[i] : [];
-    return say(mark.hover, { ...row, x: mark.x[i], y: mark.y[i], label: mark.label || "" });
-  };
+  const wordsOf = ({ mark, i }) => say(
+    mark.hover, { ...(mark.rows?.[i] ?? []), x: mark.x[i], y: mark.y[i], label: mark.label || "" });
 
   const nearest = (state, px, py, reach) => {
     let best = null, least = reach;
@@ -483,10 +441,8 @@ globalThis.EpsilometerPlot = (() => {
   };
 
   const shadeAt = (state, px, py) => {
-    const { spec, frame } = state;
-    if (px < frame.left || px > frame.right || py < frame.top || py > frame.bottom) return null;
-    const mark = spec.marks.find((each) => each.kind === "heat");
-    if (!mark) return null;
+    const { spec, frame } = state, mark = spec.marks.find((each) => each.kind === "heat");
+    if (!mark || px < frame.left || px > frame.right || py < frame.top || py > frame.bottom) return null;
     const z = cellAt(mark, frame, px, py);
     return z === null ? null : say(mark.hover, { x: frame.x.value(px), y: frame.y.value(py), z });
   };
@@ -500,10 +456,8 @@ globalThis.EpsilometerPlot = (() => {
   const show = (state, lines, px, py, target) => {
     const { tip, frame, svg } = state;
     tip.replaceChildren(...lines.map((text, i) => {
-      const line = document.createElement("div");
-      line.textContent = text;
-      if (i === 0 && lines.length > 1) line.className = "first";
-      return line;
+      const className = i === 0 && lines.length > 1 ? "first" : "";
+      return Object.assign(document.createElement("div"), { textContent: text, className });
     }));
     tip.hidden = false;
     const ratio = svg.getBoundingClientRect().width / frame.width || 1;
@@ -565,10 +519,8 @@ globalThis.EpsilometerPlot = (() => {
   const draw = (div, spec) => {
     let state = states.get(div);
     if (!state) {
-      const tip = document.createElement("div");
-      tip.className = "tip";
+      const tip = Object.assign(document.createElement("div"), { className: "tip", hidden: true });
       tip.setAttribute("role", "status");
-      tip.hidden = true;
       div.append(tip);
       state = { tip, width: 0, frame: null, svg: null };
       states.set(div, state);

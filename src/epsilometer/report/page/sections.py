@@ -9,12 +9,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from epsilometer import _files
 from epsilometer._text import capital, counted, pair_text, percent, probability_text
+from epsilometer.checks.comparison import ModelComparison
+from epsilometer.checks.influence import Influence
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import ONE_RUN_SHORT, SHARED_ESTIMATE, units_of
+from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page.frame import Download, fill
 from epsilometer.report.text.facts import extrapolation_fact, family_fact, strength_fact
@@ -48,7 +53,8 @@ def render(result: Result, charts: Sequence[Chart]) -> str:
         assert isinstance(result, CountResult)
         sections = _of_counts(result)
     tables |= sections.pop("tables")
-    return fill(result, charts=charts, tables=tables, **sections)
+    missing: dict[str, Any] = {"strength": "", "about": [], "models": None, "beside": None}
+    return fill(result, charts=charts, tables=tables, **(missing | sections))
 
 
 def _of_counts(result: CountResult) -> dict[str, Any]:
@@ -64,13 +70,12 @@ def _of_counts(result: CountResult) -> dict[str, Any]:
         "made_from": "counts",
         "counted_bases": bases,
         "strength": STRENGTH if estimated else "",
-        "about": [],
         "tables": _tables_of_counts(result),
         "bases": _bases(result),
         "bases_title": "Every base",
         "bases_summary": f"{bases} with counts",
-        "bases_note": "",
-        "beside": None,
+        "bases_note": _most_influential(result.influence),
+        "models": None if result.models is None else _other_models(result.models, result.level),
     }
 
 
@@ -92,7 +97,6 @@ def _of_curves(result: CurveResult) -> dict[str, Any]:
         "downloads": [Download("leaks.csv", what, "text/csv", csv)],
         "made_from": "scores",
         "counted_bases": bases,
-        "strength": "",
         "about": about(result),
         "tables": {"families": (_families(result), misfits), "predictive": (overall, [])},
         "bases": _leaks(result),
@@ -116,12 +120,9 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
     if result.scores.models is not None:
         facts.append(("shared models", SHARED_ESTIMATE))
     if before:
-        after = (
-            probability_text(nothing)
-            if nothing >= NEGLIGIBLE_FAMILY
-            else f"below {NEGLIGIBLE_FAMILY:g}"
+        facts.append(
+            ("no leak at all", f"probability {probability_text(nothing)} (prior: {before:g}).")
         )
-        facts.append(("no leak at all", f"probability {after} (prior: {before:g})."))
     return [(label, capital(text)) for label, text in facts]
 
 
@@ -138,11 +139,6 @@ def _tables_of_counts(result: CountResult) -> Tables:
         ends = f"{item.low:.3g} to {item.high:.3g}"
         checked.append((item.name, f"{item.observed:.3g}", ends, p_value))
     tables["predictive"] = checked, []
-    if result.models is not None:
-        table = models_table(result.models, result.level)
-        words = ["evidence", *(each.interpretation for each in result.models.assumptions)]
-        cells = [(*row, word) for row, word in zip(table.cells(), words, strict=True)]
-        tables["models"] = cells, list(table.notes)
     chains = result.posterior.chains
     if chains is not None:
         rows: Rows = [("", "R-hat", "effective draws (bulk)", "(tail)")]
@@ -150,31 +146,51 @@ def _tables_of_counts(result: CountResult) -> Tables:
             r_hat = f"{found.r_hat:.4f}" if math.isfinite(found.r_hat) else "infinite"
             sizes = found.bulk_effective_size, found.tail_effective_size
             rows.append((LABELS[name], r_hat, *(f"{size:,.0f}" for size in sizes)))
-        tables["effective-draws"] = rows, []
+        tables["ranks"] = rows, []
     return tables
 
 
-def _bases(result: CountResult, *, all_columns: bool = True) -> Rows:
-    """Every base with its counts, the heading first; of few columns without rates and influence."""
-    without = f"epsilon without it, {percent(result.level)}"
-    heading = ("base", "false positives", "false negatives", "rates", without)
-    rows: Rows = [heading if all_columns else heading[:3]]
-    known: Sequence[Any] = base_rows(result) if all_columns else list(result.counts.rows())
-    for row in known:
-        counts = (
-            _files.printable(str(row["challenge_base"])),
-            f"{row['false_positives']:,} of {row['trials_h0']:,}",
-            f"{row['false_negatives']:,} of {row['trials_h1']:,}",
-        )
-        if not all_columns:
-            rows.append(counts)
-            continue
+def _other_models(models: ModelComparison, level: float) -> tuple[Rows, list[str]]:
+    """Other models with their evidence in words, and notes."""
+    table = models_table(models, level)
+    words = ["evidence", *(each.interpretation for each in models.assumptions)]
+    rows = [(*row, word) for row, word in zip(table.cells(), words, strict=True)]
+    return rows, list(table.notes)
+
+
+def _most_influential(influence: Influence | None) -> str:
+    """The base without which epsilon would change most."""
+    if influence is None:
+        return ""
+    low, _, high = influence.with_all
+    without = np.stack([influence.low, influence.median, influence.high], axis=1)
+    base = int(np.abs(without - np.array(influence.with_all)).max(axis=1).argmax())
+    return (
+        f"The most influential base is {_files.printable(influence.names[base])}: without it the "
+        f"{percent(influence.level)} interval of epsilon is {pair_text(*without[base, ::2].tolist())} "
+        f"instead of {pair_text(low, high)}."
+    )
+
+
+def _counts(counts: AttackCounts) -> Rows:
+    """Every base with its counts, the heading first."""
+    rows: Rows = [("base", "false positives", "false negatives")]
+    for row in counts.rows():
+        positives = f"{row['false_positives']:,} of {row['trials_h0']:,}"
+        negatives = f"{row['false_negatives']:,} of {row['trials_h1']:,}"
+        rows.append((_files.printable(str(row["challenge_base"])), positives, negatives))
+    return rows
+
+
+def _bases(result: CountResult) -> Rows:
+    """The same with rates, and epsilon without each base."""
+    more: Rows = [("rates", f"epsilon without it, {percent(result.level)}")]
+    for row in base_rows(result):
         text, influence = "", row.get("epsilon_without")
         if influence is not None:
             text = f"{'' if influence['reliable'] else 'about '}{pair_text(*influence['interval'])}"
-        rates = f"{row['false_positive_rate']:.4f}, {row['false_negative_rate']:.4f}"
-        rows.append((*counts, rates, text))
-    return rows
+        more.append((f"{row['false_positive_rate']:.4f}, {row['false_negative_rate']:.4f}", text))
+    return [(*row, *rest) for row, rest in zip(_counts(result.counts), more, strict=True)]
 
 
 def _leaks(result: CurveResult) -> Rows:
@@ -232,5 +248,5 @@ def _beside(result: CurveResult, beside: CountResult) -> dict[str, Any]:
         "sentences": sentences,
         "answers": answers,
         "summary": f"Counts of {counted(len(beside.counts), 'base')}{at}",
-        "counts": _bases(beside, all_columns=False),
+        "counts": _counts(beside.counts),
     }

@@ -8,7 +8,7 @@
   const QUIET = 400;  // milliseconds without a change before the verdict is read aloud
   const state = { ...own };  // places in the tables; the claim is null if there is none
   const part = (name) => document.getElementById(`what-if-${name}`);
-  const PERCENT = "\u00a0%";  // does not break across lines
+  const unbroken = (text) => text.replace(/(\d) %/g, "$1\u00a0%");
   const shown = (value) => EpsilometerPlot.format(value, ".4g");
   const unchanged = () => Object.keys(own).every((key) => state[key] === own[key]);
   const cellAt = (delta, prior = state.prior) => data.cells[prior][delta];
@@ -55,11 +55,10 @@
     const { label, headline, reasons } = answer();
     part("source").textContent = unchanged() ? "As estimated; nothing was changed." : "With other settings.";
     part("label").textContent = label;
-    part("headline").textContent = headline.replace(/(\d) %/g, `$1${PERCENT}`);
+    part("headline").textContent = unbroken(headline);
     part("reasons").replaceChildren(...reasons.map((text) => {
-      const item = document.createElement("li");
-      item.textContent = `${text[0].toUpperCase()}${text.slice(1)}.`.replace(/(\d) %/g, `$1${PERCENT}`);
-      return item;
+      const textContent = unbroken(`${text[0].toUpperCase()}${text.slice(1)}.`);
+      return Object.assign(document.createElement("li"), { textContent });
     }));
     part("answer").className = `verdict ${label.split(" ")[0]}`;
     part("answer").dataset.changed = unchanged() ? "no" : "yes";
@@ -79,7 +78,6 @@
     hover: `${label}\nepsilon {x:.3g}: exceeded with probability {y:.3g}` });
   const upright = (x, end, colour, label) => (
     { kind: "line", x: [x, x], y: [0, end], colour, label, dash: "dot", width: 1.2 });
-  const grey = { colour: "grey", dash: "dash", label: "as estimated" };
 
   const drawPosterior = () => {
     const cell = cellAt(state.delta), marks = [];
@@ -95,27 +93,20 @@
       y: { title: "probability that epsilon is larger", ends: [0, 1] } });
   };
 
-  const curveAt = (prior) => deltas.map((delta, i) => ({ delta, cell: cellAt(i, prior) }))
-    .filter(({ delta, cell }) => delta > 0 && cell && cell.ends[2] !== null);
-
   const drawCurve = () => {
-    const rows = curveAt(state.prior), before = curveAt(own.prior);
-    part("curve").hidden = before.length < 2;
-    if (before.length < 2) return;
-    const take = (some, place) => some.map(({ cell }) => cell.ends[place]);
+    const rows = deltas.map((delta, i) => ({ delta, cell: cellAt(i) }))
+      .filter(({ delta, cell }) => delta > 0 && cell && cell.ends[2] !== null);
+    part("curve").hidden = rows.length < 2;
+    if (rows.length < 2) return;
+    const take = (place) => rows.map(({ cell }) => cell.ends[place]);
     const x = rows.map(({ delta }) => delta), claim = state.claim === null ? null : claims[state.claim];
-    const top = Math.max(...take(rows, 2), ...take(before, 2), 0.1);
+    const top = Math.max(...take(2), 0.1);
     const high = 1.1 * (claim !== null && claim < 2 * top ? Math.max(top, claim) : top);
     const marks = [
-      { kind: "band", x, low: take(rows, 0), high: take(rows, 2), colour: "blue", opacity: 0.25, label: `${data.level} interval` },
-      { kind: "line", x, y: take(rows, 1), colour: "blue", label: "median", rows: rows.map(({ cell }) => cell.ends),
+      { kind: "band", x, low: take(0), high: take(2), colour: "blue", opacity: 0.25, label: `${data.level} interval` },
+      { kind: "line", x, y: take(1), colour: "blue", label: "median", rows: rows.map(({ cell }) => cell.ends),
         marker: "circle", hover: "delta {x:.3g}: median {y:.3g}\ninterval {0:.3g} to {2:.3g}" },
     ];
-    if (state.prior !== own.prior) {
-      for (const place of [0, 1, 2]) {
-        marks.push({ kind: "line", x: before.map(({ delta }) => delta), y: take(before, place), width: 1, ...grey });
-      }
-    }
     if (rows.some(({ cell }) => cell.proven > 0)) {
       marks.push({ kind: "line", x, y: rows.map(({ cell }) => cell.proven), colour: "purple", label: "proven at least",
         hover: "delta {x:.3g}: proven at least {y:.3g}" });
@@ -124,25 +115,18 @@
     if (deltas[state.delta] > 0) marks.push(upright(deltas[state.delta], high, "green", `delta = ${shown(deltas[state.delta])}`));
     EpsilometerPlot.draw(part("curve"), { marks, legend: true,
       x: { title: "delta", logarithmic: true, powers: true,
-        ends: [0.7 * before[0].delta, Math.min(1, 1.4 * before.at(-1).delta)] },
+        ends: [0.7 * x[0], Math.min(1, 1.4 * x.at(-1))] },
       y: { title: "epsilon", ends: [0, high] } });
   };
 
   // --- running --------------------------------------------------------------------------------
 
-  let planned = false;
-  const update = () => {
-    planned = false;
+  const changed = (typed = false) => {
+    showSettings(typed);
     showAnswer();
     drawPosterior();
     drawCurve();
     readAloud();
-  };
-
-  const changed = (typed = false) => {
-    showSettings(typed);
-    if (!planned) requestAnimationFrame(update);
-    planned = true;
   };
 
   for (const [name, values] of Object.entries(SLIDERS)) {
@@ -157,7 +141,6 @@
   // When typing is over, the field shows the claim that was found.
   typed.addEventListener("change", () => changed());
   part("reset").addEventListener("click", () => { Object.assign(state, own); changed(); });
-  showSettings(false);
-  update();
+  changed();
   document.documentElement.dataset.whatIf = "ready";
 })();
