@@ -151,17 +151,6 @@ def places(page: Page, panel: str, mark: int) -> list[tuple[float, float]]:
     return [(x, y) for x, y in page.evaluate(_PLACES, [panel, mark])]
 
 
-def drag_finger(page: Page, x: float, y: float, up: float) -> None:
-    """Touch the screen and pull upwards in steps, as a hand that scrolls."""
-    session = page.context.new_cdp_session(page)
-    for share in np.linspace(0, 1, 16):
-        point = {"x": x, "y": y - share * up}
-        kind = "touchMove" if share else "touchStart"
-        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
-    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    session.detach()
-
-
 def label(page: Page, panel: str) -> list[str] | None:
     """What is shown for the value under the mouse, line by line; None if nothing is."""
     found: list[str] | None = page.evaluate(_LABEL, panel)
@@ -242,21 +231,6 @@ def chains() -> CountResult:
     return gather(em.estimate(SIX, em.CountModel(delta=0.01), settings), claim=2.0, compare=False)
 
 
-def correlated() -> CountResult:
-    model = em.CountModel(delta=0.01, likelihood=em.likelihoods.CorrelatedNormal())
-    counts = em.AttackCounts(
-        false_positives=[10, 0], trials_h0=100, false_negatives=[20, 60], trials_h1=100
-    )
-    return gather(em.estimate(counts, model), claim=50.0)
-
-
-def one_base() -> CountResult:
-    counts = em.AttackCounts(
-        false_positives=[200], trials_h0=500, false_negatives=[210], trials_h1=500
-    )
-    return gather(em.estimate(counts, em.CountModel(delta=0.01)), compare=False)
-
-
 def fixed_strength() -> CountResult:
     model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.5))
     return gather(em.estimate(SIX, model), claim=0.5, level=0.8, compare=False)
@@ -313,12 +287,12 @@ def many() -> CountResult:
     return gather(em.estimate(counts, em.CountModel(delta=0.01)), claim=30.0, compare=False)
 
 
-KINDS = (exact, chains, correlated, one_base, fixed_strength, fixed_epsilon, hostile)
+KINDS = (exact, chains, fixed_strength, fixed_epsilon, hostile)
 
 Make = Callable[[], CountResult]
 Open = Callable[[Make], Visit]
 
-RARE = {correlated, one_base, fixed_strength, fixed_epsilon}
+RARE = {fixed_strength, fixed_epsilon}
 """Kinds of pages whose plots the others have too."""
 POSTERIORS = pytest.mark.parametrize(
     "make",

@@ -30,7 +30,6 @@ from tests.report.browser import HOSTILE, marks, spec, visit
 from tests.report.browser import words as words_of
 from tests.report.curve_results import (
     bare,
-    counted,
     full,
     gaussian,
     hostile,
@@ -75,9 +74,6 @@ def downloads(text: str) -> dict[str, str]:
         for tag, attributes in parsed(text).tags
         if tag == "a" and "download" in attributes
     }
-
-
-# --- safety -----------------------------------------------------------------------------------
 
 
 # --- content ----------------------------------------------------------------------------------
@@ -188,15 +184,6 @@ def test_the_probability_of_no_leak_is_told(page: Page) -> None:
     # Where nothing may have leaked no claim would fail.
     assert re.search(rf"{passes}\.", words(page(null)))
     assert re.search(rf"{passes}, and one of [\d.]+ or less would fail\.", words(page(bare)))
-
-
-def test_counts_make_a_page_too(page: Page) -> None:
-    assert "2 challenge bases" in words(page(counted))
-
-
-def test_figures_that_are_made_already_are_used(page: Page) -> None:
-    assert "<figure" not in views_of(bare()).page(bare(), [])
-    assert page(bare).count("<figure ") == 8
 
 
 def test_the_same_posterior_makes_the_same_page(page: Page) -> None:

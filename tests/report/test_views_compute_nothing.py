@@ -46,7 +46,7 @@ READ = {
         *("AlternativeModel.log_evidence", "ModelComparison.best", "ModelComparison.sentences"),
         "interpret_bayes_factor",
     ),
-    "checks/predictive.py": ("CheckedStatistic.surprising", "fold"),
+    "checks/predictive.py": ("CheckedStatistic.surprising",),
     "checks/roc_curves.py": (
         *("AlternativeCurvePrior.credible_interval", "RocCheck.fits", "RocCheck.statistics"),
         "RocCheck.surprising",
