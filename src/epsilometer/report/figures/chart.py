@@ -38,12 +38,7 @@ class Chart(Sheet):
 
 
 def save_figure(
-    figure: Figure,
-    target: Path | BinaryIO,
-    *,
-    form: str = "png",
-    letters: bool = False,
-    dots_per_inch: int = 160,
+    figure: Figure, target: Path | BinaryIO, *, form: str = "png", letters: bool = False
 ) -> None:
     """Write a figure; the bytes depend on the figure alone.
 
@@ -62,4 +57,4 @@ def save_figure(
     with rc_context(settings), warnings.catch_warnings():
         # Names of bases may be in any script; a glyph missing from the font is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(target, format=form, dpi=dots_per_inch, metadata=nameless[form])
+        figure.savefig(target, format=form, dpi=160, metadata=nameless[form])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 from matplotlib.figure import Figure
 
-from epsilometer.report.figures.chart import save_figure
+DOTS_PER_INCH = 100
 
 
 class ShownFigure(Figure):
@@ -14,5 +15,8 @@ class ShownFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         held = io.BytesIO()
-        save_figure(self, held, dots_per_inch=100)
+        with warnings.catch_warnings():
+            # Names may be in any script; a glyph that the font lacks is drawn as a box.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            self.savefig(held, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
         return held.getvalue()
