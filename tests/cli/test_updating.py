@@ -196,5 +196,11 @@ def test_check_model_in_json(first: str, capsys: pytest.CaptureFixture[str]) -> 
     assert rows[0]["used"]
     assert rows[0]["log_bayes_factor"] == 0
     assert sum(row["probability"] for row in rows) == pytest.approx(1.0)
-    assert all(row["epsilon"]["level"] == 0.8 for row in rows)
+    model = em.CountModel(delta=0.01, strength=em.priors.Fixed(value=0.9))
+    expected = em.estimate(em.AttackCounts.read(first), model)
+    held = next(row for row in rows if row["assumption"] == "binomial, strength 0.9")
+    assert held["log_evidence"] == pytest.approx(expected.log_evidence, abs=5e-3)
+    assert held["epsilon"]["interval"] == pytest.approx(
+        list(expected.credible_interval("epsilon", 0.8)), rel=2e-3
+    )
     assert "model_comparison" not in answer([first, *DELTA], capsys)

@@ -22,7 +22,7 @@ from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text.explanations import count_assumptions
 from epsilometer.report.text.summary import result_text
-from epsilometer.report.text.values import result_values, verdict_values
+from epsilometer.report.text.values import result_values
 from tests.report.count_results import TWO, exact, sampled
 
 COUNTS = TWO
@@ -60,11 +60,25 @@ def test_numbers_are_the_posteriors() -> None:
         "prior_probability_above": posterior.model.epsilon.probability_above(1.5),
     }
     verdict = em.judge(posterior, claim=1.5)
-    assert summary["verdict"] == verdict_values(verdict)
-    assert summary["verdict"]["meaning"] == "; ".join(verdict.reasons)
+    assert summary["verdict"] == {
+        "outcome": str(verdict.outcome),
+        "grounds": str(verdict.grounds),
+        "reasons": list(verdict.reasons),
+        "meaning": "; ".join(verdict.reasons),
+        "pass_at_most": 0.05,
+        "fail_at_least": 0.95,
+    }
     proof = em.prove(COUNTS, delta=0.01, claim=1.5)
-    assert summary["proof"] == proof.described()
-    assert (proof.claim, proof.error, proof.refuted) == (1.5, 0.05, False)
+    assert summary["proof"] == {
+        "at_least": proof.at_least,
+        "delta": 0.01,
+        "error": 0.05,
+        "any_time": False,
+        "assumes": proof.assumes,
+        "claim": 1.5,
+        "refuted": False,
+        "e_value": proof.e_value,
+    }
     (bound,) = summary["bounds"]
     assert bound["epsilon"] == em.baselines.best_base(
         em.baselines.ClopperPearson(), COUNTS, 0.01, 0.05
