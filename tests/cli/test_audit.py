@@ -517,3 +517,20 @@ def test_the_shipped_example_knows_its_answer(tmp_path: Path) -> None:
     low, high = json.loads(done.stdout)["epsilon"]["interval"]
     truth = em.training.ClippedMean(noise=0.01, records=100).epsilon(0.1)
     assert low < truth < high
+
+
+def test_modules_without_a_file_are_not_sent_as_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch has some whose file is a bare name; from the audit's folder they look like its own."""
+    import torch
+
+    from epsilometer.inputs import loading
+    from epsilometer.measurement import executors
+
+    assert not Path(torch.ops.__file__).is_absolute()
+    monkeypatch.setattr(executors, "_sent", set())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bare_training.py").write_text("algorithm = object()\n", encoding="utf-8")
+    loading.load_object("bare_training:algorithm", folder=tmp_path, place="here")
+    assert executors._sent == {"bare_training"}
