@@ -70,7 +70,7 @@ def write(folder: Path) -> None:
     leak = np.where(rng.random(whole) < 0.01, 4.0, 0.1)
     with em.stores.SqliteStore(folder / "audit.db") as store:
         store.prepare(plan)
-        for model in range(plan.design.replicates):
+        for model in range(plan.sizes.models_h0):
             member = np.zeros(whole, dtype=bool)
             member[:records] = pool.member(model)
             odds = level + leak * member + rng.standard_normal(whole)

@@ -219,7 +219,7 @@ class SharedScale:
 
     def _delta(self, epsilon: float) -> float:
         """Mean of the deltas of both scales, whose probabilities do not depend on the coin."""
-        strong, weak = Gaussian().delta([self.strong, self.weak], epsilon)[0].tolist()
+        strong, weak = map(float, Gaussian().delta([self.strong, self.weak], epsilon)[0])
         return self.share * strong + (1 - self.share) * weak
 
     def epsilon(self, delta: float) -> float:

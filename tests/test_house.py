@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -206,7 +206,7 @@ def _flat_modules() -> int:
     return max(len([p for p in f.glob("*.py") if p.name != "__init__.py"]) for f in folders)
 
 
-SIZES = {
+SIZES: dict[str, Callable[[], int]] = {
     "lines of code in `src/`": lambda: sum(map(code_lines, _texts(SOURCE).values())),
     "lines of code in `tests/`": lambda: sum(map(code_lines, _texts(ROOT / "tests").values())),
     "lines of JavaScript": lambda: sum(

@@ -50,8 +50,8 @@ def test_a_repeated_sequence_is_seen() -> None:
     [
         losses_of(rng.normal(size=(5, 20)), rng.normal(size=(5, 20))),
         losses_of(rng.normal(size=(5, 2)) * 0, rng.normal(size=(5, 2)) * 0),
-        losses_of(rng.integers(2, size=(40, 3)), rng.integers(2, size=(40, 3))),
-        losses_of(rng.integers(4, size=(9, 12)), rng.integers(4, size=(9, 12))),
+        losses_of(rng.integers(2, size=(40, 3)) * 1.0, rng.integers(2, size=(40, 3)) * 1.0),
+        losses_of(rng.integers(4, size=(9, 12)) * 1.0, rng.integers(4, size=(9, 12)) * 1.0),
         losses_of(np.maximum(rng.normal(size=(9, 12)) + 1, 0), rng.normal(size=(9, 12)) ** 2),
     ],
     ids=["continuous", "two models", "0 and 1", "four values", "clipped"],

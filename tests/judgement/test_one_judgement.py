@@ -138,7 +138,7 @@ def shell(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
     return found
 
 
-PLACES = [(*key, DELTAS[:1]) for key in CASES]
+PLACES: list[tuple[str, str, tuple[float, ...]]] = [(*key, DELTAS[:1]) for key in CASES]
 PLACES += [(*key, DELTAS) for key in CASES if key[1] in ("independent", "shared models")]
 """All kinds of data at one delta; with several, whether bases share models is what went lost."""
 

@@ -257,7 +257,8 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
         names=tuple(map(str, range(bases))),
         **{name: np.tile(getattr(swept, name), bases // 4) for name in columns},
     )
-    tiled = em.AttackCounts(**{name: np.tile(getattr(used, name), bases // 4) for name in columns})
+    repeated: dict[str, Any] = {n: np.tile(getattr(used, n), bases // 4) for n in columns}
+    tiled = em.AttackCounts(**repeated)
     chart = curves_chart(many, tiled, target_alpha=None)
     assert sum(trace["label"].isdigit() for trace in chart.panels()[0]["marks"]) == MOST_LINES
     assert f"Only {MOST_LINES} of 200 bases are drawn" in chart.caption
