@@ -58,7 +58,7 @@ def result(
     )
 
 
-def losses_of(h0: FloatArray, h1: FloatArray, names: Sequence[str] | None = None) -> Losses:
+def losses_of(h0: NDArray[Any], h1: NDArray[Any], names: Sequence[str] | None = None) -> Losses:
     """Losses from tables (bases, models)."""
     labels = [str(number) for number in range(len(h0))] if names is None else list(names)
     rows = [
