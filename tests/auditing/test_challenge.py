@@ -164,7 +164,7 @@ def test_page_terminal_and_json_name_the_copies(folder: Path, model: str, shell:
     assert f"warning: B{said}" in shell("audit", path)[1]
     grown = shell.json("audit", written(folder, "[17, 3, 5, 2]", "replicates = 8"))
     assert (grown["models_trained"], grown["models_reused"]) == (16, 48)
-    err = shell.refused("audit", written(folder, '"outliers"'))
+    err = shell("audit", written(folder, '"outliers"'), code=2)[1]
     assert 'bases.challenge.name is "given" there and "outliers" here' in err
 
 
