@@ -23,8 +23,8 @@ def train(folder, *, count=1000, records=4000, pretraining=10_000, epochs=2, see
     sequences = fine_tuning.token_sequences
     unused = em.Canaries.of(features=sequences(count, rng, first=fine_tuning.WORDS), rng=rng)
     random = em.Canaries.of(features=sequences(count, rng), rng=rng)
-    unused.save(folder / "unused-tokens.npz")
-    random.save(folder / "random-tokens.npz")
+    unused.write(folder / "unused-tokens.npz")
+    random.write(folder / "random-tokens.npz")
     own = fine_tuning.toy_text(records, rng)
     tokens = np.concatenate([own, unused.included.features, random.included.features])
     before = fine_tuning.pretrained(pretraining)

@@ -51,7 +51,7 @@ class View:
             return self.line(shown)
         cells = self.table(shown).cells()
         pairs = zip(*cells, strict=True) if len(cells) == 2 else cells[1:]
-        return ", ".join(" ".join(filter(None, pair)) for pair in pairs)
+        return ", ".join(" ".join(filter(None, pair)) for pair in pairs if any(pair[1:]))
 
     def html(self, shown: Any) -> str:
         """A heading, a table and the main figure."""
