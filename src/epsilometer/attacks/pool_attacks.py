@@ -102,7 +102,7 @@ def held_out_scores(
     >>> rng = np.random.default_rng(1)
     >>> member = rng.random((24, 50)) < 0.5
     >>> losses = PoolLosses(loss=rng.exponential(np.where(member, 0.2, 1.0)), member=member)
-    >>> held_out_scores(losses, Lira(), teachers=16).score.shape
+    >>> held_out_scores(losses, Lira(), teachers=16).value.shape
     (8, 50)
     """
     if isinstance(attack, str):
