@@ -26,7 +26,7 @@ def test_groups_cover_and_independent_rows_do_not() -> None:
 def test_most_audits_were_as_wide_as_planned() -> None:
     rows = results.read("planning")[0][planning.AUDITS]
     own = planning.summary([row for row in rows if row.truth == "own law"])
-    assert own.runs >= 60
+    assert own.runs >= 15  # of 25
     assert own.near >= 0.8 * own.runs
 
 
