@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
         if name.startswith("src/"):
             assert name.removeprefix("src/") in installed, f"{name} is not in the wheel"
     tops = {name.split("/")[0] for name in installed if ".dist-info/" not in name}
-    assert tops == {"epsilometer", "epsilometer_reproduction"}, tops
+    assert tops == {"epsilometer"}, tops
 
     with tarfile.open(source) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
