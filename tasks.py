@@ -1,6 +1,6 @@
 """The commands that contributors use, with nothing but Python: ``python tasks.py test``.
 
-Arguments after the name go to the tool, such as ``python tasks.py test -k badge``.
+Arguments after the name go to the tool, such as ``python tasks.py test -k junit``.
 A Makefile would need make, which Windows and small images lack; nox would install everything again.
 """
 
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent
 DURATIONS = ROOT / "tests" / "durations.csv"
 
 PYTEST = ("pytest", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
+#: What each is for, and the modules that it runs.
 TASKS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "test": (
         "run the tests, as CI does; prints the slowest 30",
@@ -35,7 +36,6 @@ TASKS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "fix": ("fix style and format", (("ruff", "check", "--fix", "."), ("ruff", "format", "."))),
 }
-"""What each is for, and the modules that it runs."""
 
 
 def durations(arguments: list[str]) -> int:

@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Bytes; losses of the reproduction are most of it.
 LARGEST = 12 * 2**20
-"""Bytes; losses of the reproduction are most of it."""
 JUNK = ("__pycache__", ".pyc", ".db", ".venv", ".mypy_cache", ".ruff_cache", "docs/_build", ".git/")
 
 

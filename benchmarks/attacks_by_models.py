@@ -40,8 +40,8 @@ COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "TPR at 0.1 %": ("tpr at 0.001", lambda value: f"{100 * value:.2f} %"),
     "proven": ("proven", rounded_down),
 }
+#: Where a rate is below one over the number of scores.
 TOO_FEW = -1.0
-"""Where a rate is below one over the number of scores."""
 
 
 def measured(seed: int) -> PoolLosses:
@@ -68,10 +68,8 @@ def compared(losses: PoolLosses, models: int, seed: int) -> list[Row]:
         few,
         POOL_ATTACKS,
         teachers=np.arange(teachers),
-        own="lira",
         points={"leakiest": points},
         judge=Judge(delta=DELTA),
-        source=f"{models} models",
     )
     return [
         {

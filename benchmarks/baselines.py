@@ -23,8 +23,8 @@ from epsilometer.model.counts import AttackCounts
 
 BASES, SEED, REPEATS = 1000, 3, 5
 DELTA, SIGNIFICANCE = 1e-5, 0.1
+#: The least that the public implementation of joint-beta takes.
 PUBLIC_SECONDS = 20.0
-"""The least that the public implementation of joint-beta takes."""
 
 ONE = {
     "487 of 487, 1 of 513": AttackCounts(

@@ -35,8 +35,8 @@ from benchmark_report import Report, Row
 from epsilometer._arrays import FloatArray
 
 DELTA, TARGET_RATE, REPEATS = 1e-5, 0.1, 3
+#: Of the paper for correlated counts, its warm-up among them.
 PUBLISHED_ITERATIONS = 100_000
-"""Of the paper for correlated counts, its warm-up among them."""
 
 BASES, MODELS = 20, 100
 MEGABYTE = 1e6
@@ -230,6 +230,7 @@ class OneRun:
 
 
 RUNS = (OneRun(shift=1.0), OneRun(shift=2.0), OneRun(shift=2.0, rate=0.2))
+#: Steinke's bound guesses from both ends, which is its best here.
 PEERS: dict[str, Callable[[em.baselines.CanaryScoreAuditor], float]] = {
     "Steinke": lambda scores: scores.epsilon_one_run(0.05, DELTA, one_sided=False),
     "f-DP": lambda scores: scores.epsilon_one_run_fdp(0.05, DELTA),
@@ -238,7 +239,6 @@ PEERS: dict[str, Callable[[em.baselines.CanaryScoreAuditor], float]] = {
     ),
     "GDP": lambda scores: scores.epsilon_lower(em.baselines.GaussianRates(), 0.05, DELTA),
 }
-"""Steinke's bound guesses from both ends, which is its best here."""
 
 
 def even_scores(run: OneRun, size: int) -> Pair:

@@ -37,11 +37,11 @@ A1_FALSE_POSITIVES = [10, 11, 8, 7, 12, 9, 9, 9, 10, 10, 11, 9, 11, 9, 10, 12, 1
 A1_FALSE_NEGATIVES = [3, 0, 0, 0, 47, 0, 1, 0, 0, 0, 0, 33, 15, 0, 0, 0, 0, 0, 52, 0]
 
 REPEATS = 3
+#: Seconds; an exact case slower than this is not repeated.
 PATIENCE = 6.0
-"""Seconds; an exact case slower than this is not repeated."""
 
+#: Where the error rates of made-up counts come from.
 TRUE_EPSILON, TRUE_STRENGTH, DELTA = 3.0, 0.3, 0.01
-"""Where the error rates of made-up counts come from."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ import numpy as np
 import epsilometer as em
 from benchmark_report import Report, Row, kept_rows
 from epsilometer.cli.main import run
-from epsilometer.measurement.rows import PoolRow
+from epsilometer.measurement.bases import PoolRow
 
 MODELS, POINTS, REFERENCES, PIXELS, SEED = 256, 60_000, 2_000, 784, 5
 
@@ -139,8 +139,8 @@ STEPS: dict[str, Callable[[Path], None]] = {
     "read parquet": reread("losses.parquet"),
 }
 
+#: Steps that are run again if their files are gone.
 MADE = {"make up records": "records.npz", "write the store": "audit.db"}
-"""Steps that are run again if their files are gone."""
 
 
 def measured(name: str, folder: Path) -> Row:

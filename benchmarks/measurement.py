@@ -30,12 +30,12 @@ from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Point, Population
 
 BASES, WORKERS = 10, 2
+#: Of 64 numbers each, as in the digits example.
 RECORDS, DATASET = 2000, 1000
-"""Of 64 numbers each, as in the digits example."""
 
 FEW = 100
+#: Milliseconds a model, for the executors of this machine.
 AIM = 1.0
-"""Milliseconds a model, for the executors of this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)

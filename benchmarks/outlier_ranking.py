@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 import epsilometer as em
 from benchmark_report import Report, Row
 from epsilometer._arrays import FloatArray
-from epsilometer.measurement.outliers import outlier_scores
+from epsilometer.measurement.challenges import outlier_scores
 from epsilometer.training.network import network
 
 DATASET, FIRST = 300, (10, 20, 50)

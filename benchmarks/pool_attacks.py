@@ -4,7 +4,7 @@
 
 Losses of 256 models x 60,000 points and 2,000 references are drawn, half of the models teach and half
 are judged.  The peak is that of the whole process, the losses themselves included (0.12 GiB); what a
-process uses before an attack is listed next to it.  The quantile attack has points of 32 features.
+process uses before an attack is listed next to it.
 """
 
 from __future__ import annotations

@@ -43,8 +43,9 @@ SPARSE, TORCH, FUSED, PRODUCTS = (
     "matrix products alone",
 )
 
+#: Mean losses may differ by this share: rounding grows through thousands of steps, mistakes by
+#: more.
 SAME = 0.02
-"""Mean losses may differ by this share: rounding grows through thousands of steps, mistakes by more."""
 
 
 def stream() -> np.random.Generator:

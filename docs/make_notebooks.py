@@ -15,8 +15,8 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "notebooks"
 
+#: Seconds that a cell may take.
 TIMEOUT = 600
-"""Seconds that a cell may take."""
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 

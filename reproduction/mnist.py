@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+#: SHA-256 of the published files, decompressed.
 CHECKSUMS = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
 }
-"""SHA-256 of the published files, decompressed."""
 
+#: Bytes; more than either file has.
 LARGEST = 64 * 2**20
-"""Bytes; more than either file has."""
 
 
 def contents(folder: Path, name: str) -> bytes:

@@ -16,14 +16,14 @@ from .drawing import curves_above_posteriors
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: Quadrature, or the sampler with the settings of the paper's appendix.
 ENGINES = ("exact", "published")
-"""Quadrature, or the sampler with the settings of the paper's appendix."""
 
+#: Families of curves that are also reported alone.
 FAMILIES: dict[str, em.families.Gaussian | em.families.Laplace] = {
     "gaussian": em.families.Gaussian(),
     "laplace": em.families.Laplace(),
 }
-"""Families of curves that are also reported alone."""
 
 SEED = 1
 

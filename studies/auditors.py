@@ -31,8 +31,8 @@ Pair = tuple[Floats, Floats]
 
 # --- white-box DP-SGD, as an ideal auditor sees it ---------------------------------------------
 
+#: Noise multiplier, sampling rate, steps.
 SIGMA, RATE, STEPS = 3.0, 1 / 11, 2200
-"""Noise multiplier, sampling rate, steps."""
 
 
 def dp_sgd(canaries: int, rng: np.random.Generator, *, ratio: bool) -> Pair:
@@ -90,17 +90,18 @@ def sum_epsilon() -> float:
 
 # --- settings ---------------------------------------------------------------------------------
 
+#: With the sampling rate that is given to the Gaussian model.
 MECHANISMS: dict[str, tuple[Mechanism, float | None]] = {
     "Gaussian, μ = 0.5": (GaussianMechanism(0.5), None),
     "Gaussian, μ = 1": (GaussianMechanism(1.0), None),
     "Gaussian, μ = 2": (GaussianMechanism(2.0), None),
     "subsampled Gaussian, μ = 2, rate 0.2": (SubsampledGaussian(2.0, 0.2), 0.2),
 }
-"""With the sampling rate that is given to the Gaussian model."""
 
 RATIO, SUM = "DP-SGD, likelihood ratio", "DP-SGD, sum"
 MAHLOUJIFAR, AGRAWAL = "Mahloujifar et al. (2024)", "Agrawal et al. (2026)"
 WHITE_BOX = {"normal fit": (5.79, AGRAWAL), "Steinke": (1.86, AGRAWAL)}
+#: Numbers that papers report for a setting: by method, the value and the paper.
 QUOTED: dict[tuple[str, int], dict[str, tuple[float, str]]] = {
     (RATIO, 5000): WHITE_BOX,
     (SUM, 5000): WHITE_BOX,
@@ -108,7 +109,6 @@ QUOTED: dict[tuple[str, int], dict[str, tuple[float, str]]] = {
     ("Gaussian, μ = 1", 100_000): {"Gaussian f-DP": (3.61, MAHLOUJIFAR)},
     ("Gaussian, μ = 0.5", 100_000): {"Gaussian f-DP": (1.59, MAHLOUJIFAR)},
 }
-"""Numbers that papers report for a setting: by method, the value and the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,5 +31,5 @@ STUDIES: dict[str, Study] = {
     "auditors": auditors,
 }
 
+#: Pages of studies that are not in ``calibration.md``, relative to ``docs/``.
 PAGES = {"groups": "how-to/counts.md", "planning": "how-to/planning.md", "auditors": "auditors.md"}
-"""Pages of studies that are not in ``calibration.md``, relative to ``docs/``."""

@@ -20,14 +20,13 @@ from scipy.stats import kstest
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES, ScoreEstimator, one_run_scan
 from epsilometer.baselines.estimator import Kind
-from epsilometer.baselines.scores import CanaryScoreAuditor
-from epsilometer.baselines.thresholds import Bonferroni
+from epsilometer.baselines.scores import Bonferroni, CanaryScoreAuditor
 from epsilometer.checks.selftest import CONTROLS
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import HalfNormal
 from studies.draws import counts_of, draw_counts, draw_model, draw_scores
 from studies.mechanisms import MECHANISMS, LaplaceMechanism, Mechanism, Null
@@ -36,28 +35,28 @@ from studies.tables import Row, Tables, flagged, markdown, most
 
 BOUNDS, COVERAGE = "bounds.csv", "coverage.csv"
 POSTERIOR = "Epsilometer, binomial"
+#: jax_privacy's correction, for comparison.
 PEERS_RULE = one_run_scan(Bonferroni())
-"""jax_privacy's correction, for comparison."""
 
 SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
+#: By label: the kind, and whether the estimate concerns a covering Gaussian mechanism.
 ESTIMATORS = {
     POSTERIOR: (Kind.CREDIBLE, False),
     **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in FROM_COUNTS},
     **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in SCORE_ESTIMATORS},
 }
-"""By label: the kind, and whether the estimate concerns a covering Gaussian mechanism."""
 
+#: Labels of deliberately wrong estimators.
 DELIBERATE = frozenset(estimator.label for estimator in CONTROLS)
-"""Labels of deliberately wrong estimators."""
 
+#: Intervals that are counted under the model itself, in per cent.
 LEVELS = (50, 80, 90, 95)
-"""Intervals that are counted under the model itself, in per cent."""
 
+#: Scale of the within correlation; with 2,000 trials, rounding normal counts is negligible.
 CORRELATED_SCALE = 2e-4
-"""Scale of the within correlation; with 2,000 trials, rounding normal counts is negligible."""
 
+#: A bound at most this far above the truth does not count as above it.
 ABOVE_THE_TRUTH = 1e-9
-"""A bound at most this far above the truth does not count as above it."""
 
 COARSE = ExactSettings(tolerance=0.02)
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.curve.solve import Solution
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import AVERAGE, families_of
-from epsilometer.model.mixtures import Curves, mixing_of
+from epsilometer.model.family import Curves, mixing_of
+from epsilometer.model.models import CurveModel
 from studies import count, results
 from studies.draws import draw_bases
 from studies.mechanisms import (
@@ -43,8 +43,8 @@ from studies.tables import (
 COVERAGE = "coverage.csv"
 WHOLE_CURVE = "Epsilometer, whole curve"
 
+#: Largest epsilon at which the curve model must cover; 11 % of its prior is beyond.
 LARGEST_PROMISED = 5.0
-"""Largest epsilon at which the curve model must cover; 11 % of its prior is beyond."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +109,8 @@ class CurveCell(Cell):
 
 # --- the plain prior, for comparison with the model's own -------------------------------------------
 
+#: Prior probabilities of: all attacks the best possible; a mixture, all rates equally likely.
 PLAIN_BEST, PLAIN_MIXED = 0.5, 0.5
-"""Prior probabilities of: all attacks the best possible; a mixture, all rates equally likely."""
 
 
 def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
@@ -154,8 +154,8 @@ def _plain_share(curves: Curves, model: CurveModel) -> float:
 
 # --- the plan ---------------------------------------------------------------------------------------
 
+#: Bases, and models per side in each.
 SIZES = ((1, 100), (5, 100), (20, 100), (1, 1000))
-"""Bases, and models per side in each."""
 
 SUBSAMPLED = (SubsampledGaussian(2.0, 0.2), SubsampledGaussian(1.0, 0.1))
 STUDIED: tuple[Mechanism, ...] = (
@@ -168,13 +168,13 @@ STUDIED: tuple[Mechanism, ...] = (
     RandomisedResponse(1.0),
     *SUBSAMPLED,
 )
+#: Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak.
 STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
-"""Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak."""
 
+#: Assuming Gaussian noise for Laplace noise triples the estimated epsilon: this must be detected.
 CONTROL = CurveCell(
     mechanism=LaplaceMechanism(1.0), bases=20, models=100, family="gaussian", runs=200
 )
-"""Assuming Gaussian noise for Laplace noise triples the estimated epsilon: this must be detected."""
 
 
 def plan(*, quick: bool = False) -> Plan:

@@ -14,9 +14,9 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import region
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import sample_members
+from epsilometer.model.models import CountModel
 from epsilometer.model.scores import Scores
 from studies.mechanisms import GaussianMechanism, Mechanism
 
@@ -127,7 +127,7 @@ def draw_model(
         bases, slip * truth["epsilon"], model.delta, truth["strength"], rng=rng
     )
     nuisance = model.likelihood.sample_nuisance(blank, rng=rng)
-    x, y = model.likelihood.sample_counts(blank, alpha, beta, nuisance, rng=rng)
+    x, y = model.likelihood.sample_counts(blank, (alpha, beta), nuisance, rng=rng)
     return truth, replace(blank, false_positives=x, false_negatives=y)
 
 

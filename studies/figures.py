@@ -15,11 +15,11 @@ from studies.count import BOUNDS, COVERAGE, DELIBERATE, LEVELS, by_estimator
 from studies.curve import Section, broken, section_of
 from studies.tables import Row, Tables
 
+#: Colours that can be told apart by readers with any kind of colour vision.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
-"""Colours that can be told apart by readers with any kind of colour vision."""
 
+#: Failure rates beyond this are drawn at the edge.
 LARGEST_RATE = 0.2
-"""Failure rates beyond this are drawn at the edge."""
 
 MARKERS = {"null": "o", "Laplace": "s", "Gaussian": "^", "randomised response": "D"}
 
@@ -113,8 +113,8 @@ def _coverage(axes: Axes, models: Sequence[Row]) -> None:
 
 # --- the curve model ------------------------------------------------------------------------
 
+#: Few scores first; further sizes start again from the first.
 SIZE_COLOURS = (PURPLE, GREEN, BLUE, ORANGE)
-"""Few scores first; further sizes start again from the first."""
 
 
 def draw_curves(tables: Tables, significance: float) -> Figure:

@@ -198,6 +198,7 @@ class SubsampledGaussian:
         return rng.standard_normal(member.shape) + self.mu * used
 
 
+#: Those of the studies of bounds, proofs and verdicts.
 MECHANISMS: tuple[Mechanism, ...] = (
     Null(),
     LaplaceMechanism(1.0),
@@ -206,4 +207,3 @@ MECHANISMS: tuple[Mechanism, ...] = (
     RandomisedResponse(1.0),
     SubsampledGaussian(2.0, 0.2),
 )
-"""Those of the studies of bounds, proofs and verdicts."""

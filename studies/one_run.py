@@ -14,13 +14,13 @@ import numpy as np
 from epsilometer._arrays import FloatPair
 from epsilometer.baselines.catalogue import ScoreEstimator, one_run_fdp_scan, one_run_scan, roc_scan
 from epsilometer.baselines.intervals import ClopperPearson, GaussianRates
-from epsilometer.baselines.one_run_fdp import GaussianDP
+from epsilometer.baselines.one_run import GaussianDP
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import families_of
-from epsilometer.model.mixtures import NoMixing
+from epsilometer.model.family import NoMixing
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength
 from epsilometer.proofs.proof import prove
@@ -39,6 +39,7 @@ from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
 BOUNDS, COVERAGE = "bounds.csv", "coverage.csv"
 PROOF = "prove"
+#: In addition to the proof, in table order; several runs are treated as one set of canaries.
 ESTIMATORS: tuple[ScoreEstimator, ...] = (
     one_run_scan(),
     one_run_scan(one_sided=False),
@@ -47,21 +48,20 @@ ESTIMATORS: tuple[ScoreEstimator, ...] = (
     roc_scan(ClopperPearson()),
     roc_scan(GaussianRates()),
 )
-"""In addition to the proof, in table order; several runs are treated as one set of canaries."""
 
 WHOLE_CURVE, AS_GAUSSIAN = "whole curve", "Gaussian, strength 1"
+#: Methods that only assume fair coins.
 FAIR_COINS = (PROOF, *(e.label for e in ESTIMATORS if e.one_run and not e.gaussian))
-"""Methods that only assume fair coins."""
 
 GAUSSIAN_RUN = next(each.label for each in ESTIMATORS if each.one_run and each.gaussian)
 INDEPENDENT = tuple(each.label for each in ESTIMATORS if not each.one_run)
 
+#: Whether a method treats canaries as independent, and whether it treats the curve as Gaussian.
 ASSUMED = {each.label: (not each.one_run, each.gaussian) for each in ESTIMATORS} | {
     PROOF: (False, False),
     WHOLE_CURVE: (True, False),
     AS_GAUSSIAN: (True, True),
 }
-"""Whether a method treats canaries as independent, and whether it treats the curve as Gaussian."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +170,8 @@ class OneRunIntervalCell(OneRunCell):
 
 # --- the plan ---------------------------------------------------------------------------------------
 
+#: Everything or nothing: (0, 0.1)-private, and one run in ten has no privacy at all.
 CATASTROPHE = Release(probability=0.1, share=1.0)
-"""Everything or nothing: (0, 0.1)-private, and one run in ten has no privacy at all."""
 
 INTERFERING: tuple[Interference, ...] = (
     Separate(mu=0.0),
@@ -191,8 +191,8 @@ INTERFERING: tuple[Interference, ...] = (
     SharedLuck(mu=2.0, group=1000),
 )
 
+#: A false-alarm rate of 10 % must be distinguished from 5 %: it has more runs.
 AT_A_TENTH: dict[str, Any] = {"delta": 0.1, "mechanism": CATASTROPHE}
-"""A false-alarm rate of 10 % must be distinguished from 5 %: it has more runs."""
 
 
 def plan(*, quick: bool = False) -> Plan:

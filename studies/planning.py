@@ -17,9 +17,8 @@ import numpy as np
 import epsilometer as em
 from epsilometer.model.region import sample_rings
 from epsilometer.planning.designs import ManyModels
-from epsilometer.planning.goals import IntervalWidth
+from epsilometer.planning.goals import IntervalWidth, PilotScenario
 from epsilometer.planning.plan import plan_audit
-from epsilometer.planning.scenarios import PilotScenario
 from studies.draws import counts_of, draw_counts
 from studies.mechanisms import LaplaceMechanism
 from studies.runner import Cell, Plan, Tallies

@@ -15,7 +15,7 @@ import numpy as np
 
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CurveModel
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.proofs import bets
 from epsilometer.proofs.refuting import refuted_up_to
@@ -34,8 +34,8 @@ from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
 BOUNDS, COVERAGE = "bounds.csv", "coverage.csv"
 PROOF, BY_POINT, BY_MODEL = "prove", "by point alone", "by model alone"
+#: The control: bets by point, multiplied as if every point had its own models.
 MULTIPLIED = "points multiplied"
-"""The control: bets by point, multiplied as if every point had its own models."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +124,11 @@ class PoolIntervalCell(PoolCell):
 
 # --- the plan ---------------------------------------------------------------------------------------
 
+#: By number of points: how many audits for proofs and for intervals.
 RUNS = {20: (500, 100), 200: (250, 50)}
-"""By number of points: how many audits for proofs and for intervals."""
 
+#: Models and points of the pools for which the posterior is computed, which takes long.
 INTERVALS = ((16, 20), (128, 20), (128, 200))
-"""Models and points of the pools for which the posterior is computed, which takes long."""
 
 
 def pooled(points: int) -> tuple[tuple[float, PoolMechanism], ...]:

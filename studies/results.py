@@ -10,8 +10,8 @@ from pathlib import Path
 from studies.runner import Plan
 from studies.tables import Tables, from_csv, to_csv
 
+#: The committed ones.
 FOLDER = Path(__file__).resolve().parent / "results"
-"""The committed ones."""
 
 
 def write(folder: Path, plan: Plan, tables: Tables) -> None:

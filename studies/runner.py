@@ -25,11 +25,11 @@ from epsilometer._workers import process_pool
 from epsilometer.errors import InputError
 from studies.tables import Row, Tables
 
+#: Folders of the package whose code a study's numbers depend on, besides the studies' own.
 SOURCES = ("baselines", "checks", "engines", "judgement", "model", "posteriors", "proofs")
-"""Folders of the package whose code a study's numbers depend on, besides the studies' own."""
 
+#: By method: numbers that are summed over runs, and lists that are joined.
 Tallies = dict[str, dict[str, Any]]
-"""By method: numbers that are summed over runs, and lists that are joined."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +38,12 @@ class Cell:
 
     runs: int
 
+    #: Its name in plans, which seeds its random numbers; that of the class unless given.
     kind: ClassVar[str] = ""
-    """Its name in plans, which seeds its random numbers; that of the class unless given."""
+    #: Runs of one job.
     chunk: ClassVar[int] = 10
-    """Runs of one job."""
+    #: The file of its rows, if they are in one.
     table: ClassVar[str]
-    """The file of its rows, if they are in one."""
 
     def parts(self) -> dict[str, tuple[int, int]]:
         """By part: the number of runs, and of runs in a job."""
@@ -259,8 +259,8 @@ def tables_of(plan: Plan, results: dict[str, Tallies]) -> Tables:
 
 # --- tallies of single runs -----------------------------------------------------------------------
 
+#: A bound at most this far beyond the truth does not count as beyond it: the accuracy of proofs.
 NEAR = 1e-6
-"""A bound at most this far beyond the truth does not count as beyond it: the accuracy of proofs."""
 
 
 def bound_tally(bound: float, truth: float) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from scipy.stats import binom
 
 from epsilometer import _files
 
+#: P-value below which a number of failures is not attributed to chance.
 CHANCE = 1e-4
-"""P-value below which a number of failures is not attributed to chance."""
 
+#: P-value below which a number of failures is highlighted.
 SUSPECT = 1e-2
-"""P-value below which a number of failures is highlighted."""
 
 
 class Row(SimpleNamespace):
@@ -62,8 +62,8 @@ class Row(SimpleNamespace):
         return f"{self.mean_low:.2f} {self.mean_median:.2f} {self.mean_high:.2f}"
 
 
+#: Rows by the name of their file.
 Tables = dict[str, list[Row]]
-"""Rows by the name of their file."""
 
 
 def chance_of(failures: int, runs: int, rate: float) -> float:

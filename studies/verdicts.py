@@ -16,27 +16,26 @@ from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.errors import ContradictionError
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CountModel, CurveModel
 from studies.draws import counts_of, draw_bases, draw_counts
 from studies.mechanisms import MECHANISMS, GaussianMechanism, Mechanism, Null, RandomisedResponse
 from studies.runner import Cell, Plan, Tallies
 from studies.tables import SUSPECT, Row, Tables, chance_of, mark_of, markdown, most, paragraph
 
 VERDICTS = "verdicts.csv"
+#: Claims as multiples of the truth; for a mechanism that leaks nothing, epsilons themselves.
 CLAIM_FACTORS = (0.5, 1.0, 2.0)
-"""Claims as multiples of the truth; for a mechanism that leaks nothing, epsilons themselves."""
 
 SCORES, COUNTS = "scores", "counts"
+#: False-positive rate of the attacks whose errors are counted.
 RATE = 0.1
-"""False-positive rate of the attacks whose errors are counted."""
 
+#: By the label of a verdict; the rest are INCONCLUSIVE.
 COLUMNS = {
     "FAIL (proven)": "fail_proven",
     "FAIL (judged)": "fail_judged",
     "PASS (judged)": "pass_judged",
 }
-"""By the label of a verdict; the rest are INCONCLUSIVE."""
 
 
 @dataclass(frozen=True, kw_only=True)

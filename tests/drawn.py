@@ -1,12 +1,16 @@
-"""Attacks with known error rates: counts drawn from them, and whether rates are in a ring."""
+"""Attacks with known error rates: counts drawn from them, and whether rates are in a ring; losses."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+import epsilometer as em
 from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.model.counts import AttackCounts
+from epsilometer.model.counts import AttackCounts, counts_of
 from epsilometer.model.region import contains
 
 
@@ -14,11 +18,8 @@ def binomial_counts(
     alpha: FloatArray, beta: FloatArray, trials_h0: int, trials_h1: int, rng: np.random.Generator
 ) -> AttackCounts:
     """Independent counts of attacks with these error rates."""
-    return AttackCounts(
-        false_positives=rng.binomial(trials_h0, alpha),
-        trials_h0=trials_h0,
-        false_negatives=rng.binomial(trials_h1, beta),
-        trials_h1=trials_h1,
+    return counts_of(
+        rng.binomial(trials_h0, alpha), trials_h0, rng.binomial(trials_h1, beta), trials_h1
     )
 
 
@@ -36,3 +37,26 @@ def ring_contains(
     edge = factor * (1 - strength * delta)
     core = (b + factor * a >= edge) & (a + factor * b >= edge)
     return np.asarray(contains(alpha, beta, epsilon, delta) & ~core)
+
+
+def error_counts(
+    positives: ArrayLike,
+    negatives: ArrayLike,
+    trials: ArrayLike,
+    trials_h1: ArrayLike | None = None,
+    **more: Any,
+) -> AttackCounts:
+    """Counts of false positives and false negatives in so many trials of each hypothesis."""
+    other = trials if trials_h1 is None else trials_h1
+    return counts_of(positives, trials, negatives, other, **more)
+
+
+def losses_of(names: Sequence[str], values: FloatArray) -> em.Losses:
+    """Losses by base, hypothesis and model."""
+    bases, hypotheses, models = np.indices(values.shape)
+    return em.Losses(
+        challenge_base=[names[int(base)] for base in bases.ravel()],
+        hypothesis=hypotheses.ravel(),
+        replicate=models.ravel(),
+        loss=values.ravel(),
+    )

@@ -115,7 +115,7 @@ def test_a_file_is_judged_and_annotated(runner: Runner, claim: str, code: int, k
     assert f"::{kind} file=counts.csv,title=Epsilometer%3A " in done.stderr
     assert runner.outputs["exit-code"] == str(code)
     folder = Path(runner.outputs["folder"])
-    wanted = {"finding.txt", "report.html", "junit.xml", "badge.svg", "result"}
+    wanted = {"finding.txt", "report.html", "junit.xml", "result"}
     assert {each.name for each in folder.iterdir()} == wanted
     root = ElementTree.parse(folder / "junit.xml").getroot()
     assert root.get("failures") == ("1" if code else "0")

@@ -19,7 +19,7 @@ from epsilometer.cli.main import run
 from epsilometer.errors import EpsilometerWarning, InputError, StoreError
 from epsilometer.inputs.held import source_of
 from epsilometer.judgement.judging import result_of
-from epsilometer.model.flaws import failure_flaws
+from epsilometer.model.counts import failure_flaws
 from epsilometer.model.scores import REVERSED
 from epsilometer.training.network import network
 from tests.cli.shell import Shell
@@ -151,7 +151,7 @@ def test_counts_pools_measurements_stores_and_folders(tmp_path: Path) -> None:
     scores = em.attacks.scores_of(measured.only, em.attacks.Loss())
     assert median(measured) == median(scores)
     assert source_of(measured).data("count") == em.rows.cross_feed(measured.only).counts(0.1)
-    with pytest.raises(InputError, match=r"`statistic=\"loss\"` accepts any"):
+    with pytest.raises(InputError, match=r"for the statistic logit"):
         median(tmp_path / "audit.db")  # a store does not know that its losses are no cross-entropy
     member = RNG.random((24, 3)) < 0.5
     pool = em.rows.PoolScores(value=RNG.normal(size=(24, 3)) + member, member=member)
@@ -331,7 +331,7 @@ def test_an_accountant_without_an_epsilon_promises_nothing(stated: Any) -> None:
 def test_training_without_noise_and_training_without_accounting() -> None:
     noise = em.training.ClippedMean(noise=0.02, records=21)
     promised = em.audit(noise, "directions", **SMALL)
-    assert (promised.claim, promised.claim_source) == (noise.epsilon(1e-3), "algorithm")
+    assert (promised.claim, promised.question.claim_source) == (noise.epsilon(1e-3), "algorithm")
     none = em.training.ClippedMean(noise=0.0, records=21)
     with pytest.warns(EpsilometerWarning, match="same loss"):
         result = em.audit(none, "directions", **SMALL)

@@ -20,18 +20,18 @@ MODULES = {
     for path in SOURCE.rglob("*.py")
 }
 
+#: Priors, likelihoods, dependences and scatters: they say of themselves what others need to know.
 MODEL_CLASSES = {
     name
     for module in (priors, likelihoods, dependence)
     for name, kind in inspect.getmembers(module, inspect.isclass)
     if kind.__module__ == module.__name__ and not name.startswith("_")
 }
-"""Priors, likelihoods, dependences and scatters: they say of themselves what others need to know."""
 
 LONGEST, MOST_PARAMETERS = 80, 10
 
-FLAT = {"api.py:audit", "api.py:write_report", "planning/plan.py:plan_audit"}
-"""Public calls whose settings are flat keywords, each with a default."""
+#: Public calls whose settings are flat keywords, each with a default.
+FLAT = {"auditing/auditing.py:audit", "api.py:write_report", "planning/plan.py:plan_audit"}
 
 
 @cache

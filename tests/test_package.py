@@ -21,13 +21,13 @@ from tests.test_house import _imported as imported
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "epsilometer"
+#: Rooms that never meet: scores and error counts are all that passes from measurement to engines.
 APART = {
     "engines": {"attacks", "measurement", "training", "datasets"},
     "measurement": {"engines", "judgement", "proofs"},
     "judgement": {"attacks", "measurement", "report"},
     "report": {"measurement", "auditing", "cli"},
 }
-"""Rooms that never meet: scores and error counts are all that passes from measurement to engines."""
 
 
 def _folders() -> dict[str, set[str]]:
@@ -114,6 +114,7 @@ def test_algorithms_can_be_named_without_the_libraries_they_train_with() -> None
     assert done.stdout.strip() == "[]"
 
 
+#: What README's reader has: records, a module and a loop.
 HELD = """
 import torch
 
@@ -133,7 +134,6 @@ def fit(module, dataset):
         loss(module(torch.tensor(dataset.features)), torch.tensor(dataset.labels)).backward()
         descent.step()
 """
-"""What README's reader has: records, a module and a loop."""
 
 
 @pytest.mark.slow

@@ -20,16 +20,16 @@ from epsilometer.judgement.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.testing import InconclusiveWarning, assert_private
 
+#: Rates of .04 and .25 at delta 1e-3: epsilon is about 3 at least.
 LEAKY = em.AttackCounts(false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000)
-"""Rates of .04 and .25 at delta 1e-3: epsilon is about 3 at least."""
 
 MODEL = em.CountModel(delta=1e-3)
 
+#: Claims of epsilon that these counts let pass, refute and leave open.
 PASS, FAIL, OPEN = 12.0, 1.0, 3.5
-"""Claims of epsilon that these counts let pass, refute and leave open."""
 
+#: A claim that the posterior lies above, and that is not refuted.
 JUDGED = 2.6
-"""A claim that the posterior lies above, and that is not refuted."""
 
 GATES = ["proven", "fail", "inconclusive"]
 
@@ -212,8 +212,8 @@ def test_a_fixed_epsilon_can_be_judged() -> None:
 
 
 def test_either_delta_or_a_model() -> None:
-    with pytest.raises(InputError, match="expected either delta or a model"):
-        assert_private(LEAKY, epsilon=1.0, delta=1e-3, model=MODEL)
+    with pytest.raises(InputError, match="or a model, which has"):
+        assert_private(LEAKY, epsilon=1.0, delta=1e-2, model=MODEL)
     with pytest.raises(InputError, match="expected `delta=` with 0 <= delta < 1, or a model"):
         assert_private(LEAKY, epsilon=1.0)
 

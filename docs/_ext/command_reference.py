@@ -15,8 +15,8 @@ from sphinx.util.typing import ExtensionMetadata
 
 PROGRAM = "epsilometer"
 
+#: Context class of the command-line library, which does not export it.
 Context = Any
-"""Context class of the command-line library, which does not export it."""
 
 
 def commands() -> Iterator[tuple[Context, Any]]:

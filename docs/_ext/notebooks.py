@@ -14,8 +14,8 @@ from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
+#: Longer than any fence inside of a cell.
 FENCE = "`" * 6
-"""Longer than any fence inside of a cell."""
 
 
 class NotebookParser(MystParser):

@@ -13,8 +13,8 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 SENTENCES = {"property", "attribute", "data"}
+#: Napoleon's priority is 500.
 BEFORE_NAPOLEON, AFTER_NAPOLEON = 400, 600
-"""Napoleon's priority is 500."""
 
 _BARS = re.compile(r"(?<![\\|`])\|(?=\w+\|)(\w+)\|")
 _kept: dict[str, list[str]] = {}

@@ -12,8 +12,8 @@ import epsilometer as em
 
 DELTA, CANARIES = 1e-5, 20_000
 
+#: Noise multiplier, sampling rate, steps.
 SETTINGS = [(0.7, 0.1, 7), (0.7, 0.01, 3000), (2.0, 0.1, 30), (2.0, 0.1, 300), (2.0, 0.1, 1000)]
-"""Noise multiplier, sampling rate, steps."""
 
 
 def ideal_scores(noise: float, rate: float, steps: int, rng: np.random.Generator) -> em.Scores:

@@ -10,11 +10,11 @@ from functools import cache
 import numpy as np
 import torch
 
+#: Tokens per record.
 LENGTH = 16
-"""Tokens per record."""
 
+#: Number of tokens that the language uses, and of tokens that it never uses.
 WORDS, UNUSED = 200, 56
-"""Number of tokens that the language uses, and of tokens that it never uses."""
 
 VOCABULARY = WORDS + UNUSED
 

@@ -13,8 +13,8 @@ import epsilometer as em
 
 DELTA, CLAIM = 1e-5, 1.0
 
+#: Error of each proof: there are four, with a total error of at most 5 %.
 ERROR = 0.05 / 4
-"""Error of each proof: there are four, with a total error of at most 5 %."""
 
 
 def train(folder, *, count=1000, records=4000, pretraining=10_000, epochs=2, seed=1):

@@ -13,11 +13,11 @@ import epsilometer as em
 
 from ..workshop import FAMILIES, Workshop
 
+#: The second mode, from weak attacks, is below this epsilon; nothing else is.
 NEAR_ZERO = 0.05
-"""The second mode, from weak attacks, is below this epsilon; nothing else is."""
 
+#: Probability from which that mode is reported.
 SHOWN = 0.001
-"""Probability from which that mode is reported."""
 
 STATISTICS: dict[str, em.attacks.Statistic] = {
     "loss": em.attacks.Loss(),

@@ -15,7 +15,6 @@ from epsilometer import rows as rows
 from epsilometer import stores as stores
 from epsilometer import testing as testing
 from epsilometer import training as training
-from epsilometer.api import audit as audit
 from epsilometer.api import compare as compare
 from epsilometer.api import estimate as estimate
 from epsilometer.api import judge as judge
@@ -24,6 +23,7 @@ from epsilometer.api import prove as prove
 from epsilometer.api import write_report as write_report
 from epsilometer.attacks.losses import Losses as Losses
 from epsilometer.attacks.pool_losses import PoolLosses as PoolLosses
+from epsilometer.auditing.auditing import audit as audit
 from epsilometer.engines.storage import load as load
 from epsilometer.errors import EpsilometerError as EpsilometerError
 from epsilometer.errors import EpsilometerWarning as EpsilometerWarning
@@ -39,9 +39,9 @@ from epsilometer.measurement.one_run import OneRun as OneRun
 from epsilometer.measurement.plan import Plan as Plan
 from epsilometer.measurement.pool import Pool as Pool
 from epsilometer.measurement.population import Population as Population
-from epsilometer.model.count_model import CountModel as CountModel
 from epsilometer.model.counts import AttackCounts as AttackCounts
-from epsilometer.model.curve_model import CurveModel as CurveModel
+from epsilometer.model.models import CountModel as CountModel
+from epsilometer.model.models import CurveModel as CurveModel
 from epsilometer.model.scores import Scores as Scores
 from epsilometer.posteriors.posterior import Posterior as Posterior
 from epsilometer.proofs.proof import Proof as Proof

@@ -1,7 +1,5 @@
 """Shared type aliases, and the base class of tables of arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Self
@@ -14,11 +12,11 @@ IntArray = NDArray[np.int64]
 IndexArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
 
+#: Both error rates, or both ends of an interval.
 FloatPair = tuple[FloatArray, FloatArray]
-"""Both error rates, or both ends of an interval."""
 
+#: Callback that receives a line of progress text.
 OnMessage = Callable[[str], None]
-"""Callback that receives a line of progress text."""
 
 
 @dataclass(frozen=True, kw_only=True)

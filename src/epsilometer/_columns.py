@@ -1,10 +1,9 @@
-"""Tables in CSV and Parquet as typed columns: the one reader of untrusted tables of losses.
+"""Tables in CSV and Parquet as typed columns: the one reader of untrusted tables of losses and scores.
 
-A column's kind is `TEXT`, `NUMBER`, or the largest whole number that it may hold; `FLAG` columns may
-also hold true and false.  Errors name the file, and in CSV the row.
+A column's kind is `TEXT`, `NUMBER`, `ORDER` (a number, or nothing: NaN), or the largest whole number
+that it may hold; `FLAG` columns may also hold true and false.  Errors name the file, and in CSV the
+row.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,14 +14,14 @@ import numpy as np
 from epsilometer import _files
 from epsilometer.errors import InputError
 
-TEXT, NUMBER, FLAG = "text", "number", 1
+TEXT, NUMBER, ORDER, FLAG = "text", "number", "order", 1
 Kinds = Mapping[str, str | int]
 
+#: Rows of a Parquet file, which compression could make many of few bytes.
 MOST_ROWS = 1 << 27
-"""Rows of a Parquet file, which compression could make many of few bytes."""
 
-WORDS = {"true": "1", "false": "0"}
-"""Words that stand for flags."""
+#: What else stands for flags.
+WORDS = {"true": "1", "false": "0", "1.0": "1", "0.0": "0"}
 
 
 def read(path: Path, kinds: Kinds, optional: Sequence[str] = ()) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def parse_csv(
 
 
 def _dtype(kind: str | int) -> type:
-    return np.float64 if kind == NUMBER else np.int64
+    return np.float64 if kind in (NUMBER, ORDER) else np.int64
 
 
 def _cell(kind: str | int, column: str, cell: str, place: str) -> Any:
@@ -58,6 +57,8 @@ def _cell(kind: str | int, column: str, cell: str, place: str) -> Any:
         text = WORDS.get(cell.lower(), cell) if kind == FLAG else cell
         return _files.whole_number(text, column, place, most=kind)
     value = _files.number(cell)
+    if value is None and kind == ORDER:
+        return np.nan
     if value is None:
         raise InputError(
             f"{place}: expected a number in {column}, got {column}={_files.shown(cell)}."
@@ -73,7 +74,7 @@ def _of_arrow(path: Path, kinds: Kinds, optional: Sequence[str]) -> dict[str, An
     columns: dict[str, Any] = {}
     for column in table.column_names:
         values = table.column(column)
-        if values.null_count:
+        if values.null_count and kinds[column] != ORDER:
             raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
         try:
             if kinds[column] == TEXT:
@@ -98,19 +99,33 @@ def _labels(arrow: Any, values: Any, column: str, name: str) -> list[str]:
 
 def _numbers(types: Any, values: Any, column: str, kind: str | int, name: str) -> Any:
     whole = types.is_integer(values.type) or (kind == FLAG and types.is_boolean(values.type))
-    if not whole and not (kind == NUMBER and types.is_floating(values.type)):
-        what = "numbers" if kind == NUMBER else "whole numbers"
+    if not whole and not (kind in (NUMBER, ORDER, FLAG) and types.is_floating(values.type)):
+        what = "numbers" if kind in (NUMBER, ORDER) else "whole numbers"
         raise InputError(f"{name}: expected {what} in {column}, got {values.type} values.")
     numbers = values.to_numpy()
-    if isinstance(kind, int) and numbers.dtype.kind in "iu":
-        wrong = numbers[(numbers < 0) | (numbers > kind)]
+    if isinstance(kind, int) and numbers.dtype.kind in "iuf":
+        wrong = numbers[~((numbers >= 0) & (numbers <= kind)) | (numbers % 1 != 0)]
         if len(wrong):
             raise InputError(f"{name}: expected 0 <= {column} <= {kind}, got {column}={wrong[0]}.")
     return numbers.astype(_dtype(kind))
 
 
+def csv_text(columns: Mapping[str, Any]) -> str:
+    """CSV text that `parse_csv` reads back."""
+    cells = (values if isinstance(values, list) else values.tolist() for values in columns.values())
+    return _files.csv_text(list(columns), zip(*cells, strict=True))
+
+
+def write(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write CSV or Parquet that `read` reads back, by the ending of the name, whole or not at all."""
+    if _files.ending(path, ".csv", ".parquet", bare=".csv") == ".csv":
+        _files.write_text(path, csv_text(columns))
+    else:
+        _files.replace(path, lambda temporary: write_parquet(temporary, columns))
+
+
 def write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
-    """Write columns that `read` reads back; pages have checksums."""
+    """Pages have checksums."""
     arrow = _files.pyarrow()
     arrays = {
         name: arrow.array(values).dictionary_encode() if isinstance(values, list) else values

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from epsilometer._table import Table
 
+#: The package that holds the views.
 VIEWS = "epsilometer.display"
-"""The package that holds the views."""
 
 
 class Displayed:
     """Something with a short ``repr``, an HTML form for notebooks and a table.
 
     A subclass names its view as ``view="module.NAME"``: a module of ``display/`` and a constant in
-    it.  Without one, a class is shown like its base class.
+    it.  Without one, a class is shown like its base class, or as a table of its fields.
     """
 
-    _view: ClassVar[str] = ""
+    _view: ClassVar[str] = "view.FIELDS"
 
     def __init_subclass__(cls, *, view: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)

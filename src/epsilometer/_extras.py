@@ -1,7 +1,5 @@
 """Optional libraries: imported where they are used, or an error that says how to install them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from importlib import import_module
@@ -14,16 +12,15 @@ _REQUIREMENT = re.compile(
     r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*"""
 )
 
+#: The extra that installs a module.
 EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
-    "mlflow": "mlflow",
     "opacus": "torch",
     "pyarrow": "parquet",
     "sklearn": "sklearn",
     "torch": "torch",
 }
-"""The extra that installs a module."""
 
 
 def load(module: str, need: str, extra: str, *, instead: str = "") -> Any:

@@ -3,8 +3,6 @@
 What the columns of a table mean is for the modules that own them.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -20,8 +18,8 @@ from epsilometer.errors import InputError
 
 LARGEST_FILE = 256 * 1024 * 1024
 LONGEST_LABEL = 200
+#: Digits of the largest count that is exact in double precision; more are not even read.
 LONGEST_NUMBER = 16
-"""Digits of the largest count that is exact in double precision; more are not even read."""
 
 
 def load(source: str | PathLike[str]) -> str:

@@ -1,7 +1,5 @@
 """Public names that are imported on first use, as listed in the stub file beside a module."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from importlib import import_module

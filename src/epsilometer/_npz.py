@@ -1,7 +1,5 @@
 """Reading arrays from an untrusted npz file: nothing is unpickled, and any damage is one error line."""
 
-from __future__ import annotations
-
 import tokenize
 import zipfile
 import zlib
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from epsilometer.errors import InputError
 
+#: Exceptions that NumPy may raise on an npz file with corrupted bytes.
 DAMAGE = (
     OSError,
     ValueError,
@@ -25,7 +24,6 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Exceptions that NumPy may raise on an npz file with corrupted bytes."""
 
 
 def read_arrays(

@@ -22,19 +22,19 @@ from epsilometer.errors import InputError
 if TYPE_CHECKING:
     from epsilometer._arrays import OnMessage  # which imports NumPy; a command's help needs none
 
+#: Time between two updates of a bar.
 SECONDS_BETWEEN = 0.2
-"""Time between two updates of a bar."""
 
+#: Seconds before calls that are usually short show a bar.
 PATIENCE = 1.0
-"""Seconds before calls that are usually short show a bar."""
 
 OnProgress = Callable[..., None] | str | None
+#: A line of text, how much is done, and the total if it is known.
 State = tuple[str, int | None, int | None]
-"""A line of text, how much is done, and the total if it is known."""
 
 
+#: The bars of the running calls with what shows a message in them, the innermost last.
 _open: list[tuple[Bar, OnMessage]] = []
-"""The bars of the running calls with what shows a message in them, the innermost last."""
 
 
 def in_notebook() -> bool:

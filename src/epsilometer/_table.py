@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | bool | None
 
+#: Characters of a cell as text.
 LONGEST_CELL = 60
-"""Characters of a cell as text."""
 
+#: Rows that are shown as text and in HTML; ``rows`` has all of them.
 MOST_ROWS, MOST_HTML_ROWS = 30, 12
-"""Rows that are shown as text and in HTML; ``rows`` has all of them."""
 
 STYLE = "padding:2px 8px;white-space:nowrap;text-align:"
 
@@ -93,10 +94,11 @@ class Table:
             ) from None
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
-    def cells(self, most: int | None = None) -> list[tuple[str, ...]]:
-        """The heading and the first rows as text that may be shown anywhere."""
-        columns = zip(*self.rows[:most], strict=True)
-        return [self.columns, *zip(*map(_column_text, columns), strict=True)]
+    def cells(self, most: int | None = None, *, whole: bool = False) -> list[tuple[str, ...]]:
+        """The heading and the first rows as text that may be shown anywhere, cut unless ``whole``."""
+        longest = sys.maxsize if whole else LONGEST_CELL
+        columns = (_column_text(column, longest) for column in zip(*self.rows[:most], strict=True))
+        return [self.columns, *zip(*columns, strict=True)]
 
     def lines(self, *, most: int = MOST_ROWS) -> list[str]:
         """Lines of text that fit the terminal, with the first rows and the notes."""
@@ -147,16 +149,16 @@ def _plain(value: Any) -> Cell:
     return value if value is None or isinstance(value, bool | str | int | float) else str(value)
 
 
-def _column_text(values: Sequence[Cell]) -> list[str]:
+def _column_text(values: Sequence[Cell], longest: int) -> list[str]:
     """A column as text, with all numbers in the same format."""
     sizes = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v]
     form = ".3g" if sizes and (min(sizes) < 1e-3 or max(sizes) >= 1e5) else ".3f"
-    return [_cell_text(value, form) for value in values]
+    return [_cell_text(value, form, longest) for value in values]
 
 
-def _cell_text(value: Cell, form: str) -> str:
+def _cell_text(value: Cell, form: str, longest: int) -> str:
     if isinstance(value, str):
-        return shortened(_files.printable(value), LONGEST_CELL)
+        return shortened(_files.printable(value), longest)
     if value is None or math.isnan(value):
         return ""
     if isinstance(value, bool):

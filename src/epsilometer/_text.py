@@ -1,7 +1,5 @@
 """Text that fits the terminal, numbers in words, and values for JSON: shared by every view."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -12,14 +10,13 @@ from dataclasses import fields, is_dataclass
 from itertools import accumulate
 from typing import Any, TextIO
 
+#: Columns: without a terminal, and the limits within which text follows a terminal's width.
+#:
+#: Longer lines are hard to read, and shorter ones leave no room for a table.
 USUAL, NARROWEST, WIDEST = 80, 40, 100
-"""Columns: without a terminal, and the limits within which text follows a terminal's width.
 
-Longer lines are hard to read, and shorter ones leave no room for a table.
-"""
-
+#: Columns that the labels of a table keep on a narrow terminal.
 NARROWEST_LABEL = 12
-"""Columns that the labels of a table keep on a narrow terminal."""
 
 
 _ARGUMENT = re.compile(r"`([a-z_]+)=([^`]*)`")
@@ -223,3 +220,9 @@ def estimate_text(median: float, low: float, high: float) -> str:
 def capital(text: str) -> str:
     """Text with a capital first letter."""
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def clause(sentence: str) -> str:
+    """The first part of a sentence, to continue another one."""
+    first = sentence.partition(";")[0].removesuffix(".")
+    return f"{first[:1].lower()}{first[1:]}"

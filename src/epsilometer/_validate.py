@@ -1,15 +1,16 @@
 """Range checks of arguments: each error names what was expected and what was given."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from numbers import Integral, Real
+from typing import Any
 
 from epsilometer.errors import InputError
 
+#: Counts above this lose exactness in double precision, so they are refused rather than rounded.
 LARGEST_COUNT = 10**15
-"""Counts above this lose exactness in double precision, so they are refused rather than rounded."""
 
 
 def _number(name: str, value: object, expected: str, allowed: Callable[[float], bool]) -> float:
@@ -37,6 +38,17 @@ def non_negative(name: str, value: object) -> float:
 def delta(value: object) -> float:
     """Return ``value`` if it can be the delta of (epsilon, delta)-DP: 0 <= delta < 1."""
     return below_one("delta", value)
+
+
+def deltas(values: Iterable[object]) -> list[float]:
+    """Return deltas in increasing order, if there are some, in [0, 1) and distinct."""
+    checked = sorted(delta(value) for value in values)
+    if not checked:
+        raise InputError("expected at least one delta, got none.")
+    for before, after in pairwise(checked):
+        if before == after:
+            raise InputError(f"expected distinct deltas, got delta={after} twice.")
+    return checked
 
 
 def level(value: object) -> float:
@@ -69,6 +81,21 @@ def whole_number(name: str, value: object, *, least: int = 1, most: int | None =
     if most is not None and number > most:
         raise InputError(f"expected {name} <= {most}, got {name}={number}.")
     return number
+
+
+@contextmanager
+def within(place: object) -> Iterator[None]:
+    """Errors about what a place holds, such as a file, begin with its name."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def shape(what: str, array: Any, expected: tuple[int, ...]) -> None:
+    """Raise :class:`InputError` unless an array has the expected shape."""
+    if array.shape != expected:
+        raise InputError(f"expected {what} of shape {expected}, got shape {array.shape}.")
 
 
 def one_of(name: str, value: object, choices: Iterable[str]) -> str:

@@ -1,7 +1,5 @@
 """What to know before a number is quoted, said as Python warnings: each sentence once per call."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -17,8 +15,8 @@ Returned = TypeVar("Returned")
 
 PACKAGE = str(Path(__file__).parent)
 
+#: The sentences that the running call has said.
 _told: ContextVar[set[str] | None] = ContextVar("told", default=None)
-"""The sentences that the running call has said."""
 
 
 def says_once(call: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:

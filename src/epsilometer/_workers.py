@@ -1,7 +1,5 @@
 """Worker processes: how they start and stop, and that they stop when their parent does."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -11,8 +9,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
+#: Longest time to wait for a pool whose processes were terminated.
 END_SECONDS = 2.0
-"""Longest time to wait for a pool whose processes were terminated."""
 
 
 def begin_worker(then: Callable[..., object] | None = None, *arguments: object) -> None:

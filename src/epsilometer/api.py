@@ -1,4 +1,4 @@
-"""The calls that users make: audit, estimate, prove, judge, compare, plan, write_report.
+"""The calls that users make: estimate, prove, judge, compare, plan, write_report; not `em.audit`.
 
 Each takes whatever a user holds (see `inputs/held.py`), makes a few calls into the rooms below, and says
 what to know before its answer is quoted as :class:`~epsilometer.EpsilometerWarning`.
@@ -10,22 +10,16 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-import numpy as np
-
 from epsilometer._arrays import OnMessage
-from epsilometer._progress import OnProgress, progress_of
+from epsilometer._progress import OnProgress
 from epsilometer._warnings import says_once, tell
-from epsilometer.auditing import answering, auditing
-from epsilometer.auditing.execution import Execution, chosen_store
-from epsilometer.auditing.running import run_audit, speak_to
-from epsilometer.auditing.stopping import goal_of
+from epsilometer.auditing import answering
 from epsilometer.comparison import estimators
 from epsilometer.engines import estimate as engines
 from epsilometer.errors import InputError
 from epsilometer.inputs.held import source_of
-from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Thresholds
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CurveModel
 from epsilometer.proofs import proof as proofs
 
 if TYPE_CHECKING:
@@ -36,143 +30,12 @@ if TYPE_CHECKING:
     from epsilometer.engines.exact.posterior import GridPosterior
     from epsilometer.engines.mcmc.driver import McmcSettings
     from epsilometer.engines.mcmc.posterior import SamplePosterior
-    from epsilometer.judgement.result import Origin, Result
+    from epsilometer.judgement.origin import Origin
     from epsilometer.judgement.verdict import Verdict
-    from epsilometer.measurement.designs import Design
-    from epsilometer.model.count_model import CountModel
-    from epsilometer.planning.goals import Goal
+    from epsilometer.model.models import CountModel
+    from epsilometer.planning.goals import Goal, Scenario
     from epsilometer.planning.plan import AuditPlan
-    from epsilometer.planning.scenarios import Scenario
     from epsilometer.posteriors.posterior import Posterior
-
-
-@says_once
-def audit(
-    algorithm: Any = None,
-    population: Any = None,
-    *,
-    delta: float | Sequence[float] | None = None,
-    claim: Any = None,
-    design: Design | None = None,
-    bases: int | Sequence[Any] | None = None,
-    dataset_size: int | None = None,
-    challenge: Any = None,
-    adjacency: Any = None,
-    seed: int | None = None,
-    statistic: Any = None,
-    model: CurveModel | CountModel | str | None = None,
-    store: Any = None,
-    executor: Any = None,
-    workers: int | None = None,
-    retries: int | None = None,
-    accept_changed_code: bool = False,
-    level: float | None = None,
-    thresholds: Thresholds | None = None,
-    error: float | None = None,
-    shared_models: bool = False,
-    until_width: float | None = None,
-    until_proven: bool = False,
-    on_progress: OnProgress = None,
-    on_message: OnMessage | None = None,
-) -> Result:
-    """Train models with and without challenge points, attack them, estimate epsilon and judge a claim.
-
-    ``em.audit("audit.toml")`` does what ``epsilometer audit audit.toml`` does; ``em.audit()`` is the
-    audit that ships, a small network on handwritten digits.  Settings that are given go before those of
-    the file.
-
-    Parameters
-    ----------
-    algorithm
-        The path of a configuration; or the training: :class:`PyTorch`, :class:`Opacus`,
-        :class:`ScikitLearn`, :class:`DpSgd`, or any object with ``train(dataset, rng)`` and
-        ``loss(model, point)``, see :class:`Algorithm`.
-    population
-        The records: a :class:`Population`, a pair of arrays ``(features, labels)``, or a name or path.
-    delta
-        The delta of (epsilon, delta)-DP, in [0, 1); several are judged together.
-    claim
-        The claimed epsilon; a function from delta to epsilon; an accountant; or a
-        :class:`~epsilometer.judgement.ClaimedCurve`.  Default: that of the algorithm, if it accounts
-        for its training.
-    design
-        ``CrossFed(replicates=100)`` (default), ``ShadowModels(...)``, ``OneRun(...)`` or ``Pool(...)``.
-    bases
-        Number of challenge bases, default 20; of ``OneRun`` the number of runs.  Or the bases.
-    dataset_size
-        Records in D; default: half of the population, for ``OneRun`` and ``Pool`` all that are left.
-    challenge, adjacency, seed
-        As for :class:`Plan`; default: random points, ``"include"``, 1.
-    statistic
-        ``"loss"`` (default), ``"logit"``, or a function of losses.
-    model
-        ``"curve"`` (default), ``"count"``, or a model with its delta.
-    store
-        Where losses are kept, so that the same call continues: a path or a store.  None: in memory, or
-        where the configuration says; ``"none"``: nowhere.
-    executor, workers, retries, accept_changed_code
-        As for :func:`measure`.
-    level, thresholds, error
-        Probability of intervals; thresholds of the verdict; error probability of proofs.
-    shared_models
-        Whether bases share models: proofs then average over bases.
-    until_width, until_proven
-        Stop as soon as the interval is that narrow, or the claim is refuted.
-    on_progress, on_message
-        As for :func:`measure`.
-
-    Returns
-    -------
-    Result
-        ``verdict``, ``proof``, ``posterior``, ``leaks``, ``warnings``, ``next_step``; ``write(folder)``
-        and ``report(path)``.  Of several variants of the models the most severe result, with all of them
-        in ``variants``.
-    """
-    deltas = () if delta is None else tuple(np.atleast_1d(delta).tolist())
-    wanted = auditing.Wanted(
-        deltas=deltas,
-        claim=claim,
-        design=design,
-        bases=bases,
-        dataset_size=dataset_size,
-        challenge=challenge,
-        adjacency=adjacency,
-        seed=seed,
-        statistic=statistic,
-        model=model,
-        level=level,
-    )
-    execution = Execution(
-        accept_changed_code=accept_changed_code, on_progress=on_progress, on_message=on_message
-    )
-    how = {"executor": executor, "workers": workers, "retries": retries}
-    shown = progress_of(
-        "none" if callable(on_progress) else on_progress, on_message, state=_nothing
-    )
-    store = chosen_store(store)
-    with shown as (_, message):
-        if algorithm is None or isinstance(algorithm, str | PathLike):
-            config = auditing.of_file(algorithm, wanted, store)
-        else:
-            config = auditing.of_objects(algorithm, population, wanted, store)
-        config = auditing.executed(config, execution, **how)
-        question = Question(
-            level=config.level,
-            thresholds=thresholds or Thresholds(),
-            error=proofs.ERROR if error is None else error,
-            independent=not shared_models,
-        )
-        config = config.with_training_claim(config.execution.say)
-        goal = goal_of(config, question, until_width=until_width, until_proven=until_proven)
-        result = run_audit(config, question, goal=goal, on_message=message)
-        tell(result.warnings)
-    speak_to(result, on_message)  # what is computed later is not part of this call's display
-    return result
-
-
-def _nothing(*_: Any) -> tuple[str, None, None]:
-    """The state of an audit is that of its parts."""
-    return "", None, None
 
 
 class Shown(TypedDict, total=False):
@@ -361,8 +224,14 @@ def judge(
     >>> judge(estimate(counts, delta=1e-5), 0.5).label
     'FAIL (proven)'
     """
-    result = _result(
-        posterior,
+    source = source_of(posterior)
+    if source.result is None:
+        raise InputError(
+            "expected a posterior, a result or a result folder, got data: estimate them first, "
+            "em.estimate(data, delta=...)."
+        )
+    result = answering.result_for(
+        source,
         claim=claim,
         deltas=tuple(deltas) or None,
         thresholds=thresholds,
@@ -375,17 +244,6 @@ def judge(
         raise InputError("expected a claimed epsilon, got none.")
     tell(result.warnings)
     return verdict
-
-
-def _result(given: Any, **asked: Any) -> Result:
-    """The result of a posterior, judged; data that are not estimated yet are refused."""
-    source = source_of(given)
-    if source.result is None:
-        raise InputError(
-            "expected a posterior, a result or a result folder, got data: estimate them first, "
-            "em.estimate(data, delta=...)."
-        )
-    return answering.result_for(source, **asked)
 
 
 @says_once

@@ -4,8 +4,6 @@ Everything a caller may want to catch derives from :class:`EpsilometerError`.  B
 :class:`InputError`, which is also a :class:`ValueError`, so plain Python code can catch it as such.
 """
 
-from __future__ import annotations
-
 
 class EpsilometerError(Exception):
     """Base class of every error that this package raises deliberately."""

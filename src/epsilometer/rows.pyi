@@ -13,11 +13,11 @@ from epsilometer.measurement.designs import cross_feed as cross_feed
 from epsilometer.measurement.engine import Measurement as Measurement
 from epsilometer.measurement.engine import TrainingCheck as TrainingCheck
 from epsilometer.measurement.engine import check_training as check_training
+from epsilometer.measurement.engine import claim_from_training as claim_from_training
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
-from epsilometer.measurement.rows import Progress as Progress
-from epsilometer.measurement.training_claims import claim_from_training as claim_from_training
-from epsilometer.model.measured import MeasuredBy as MeasuredBy
+from epsilometer.measurement.run import Progress as Progress
+from epsilometer.model.count_tables import MeasuredBy as MeasuredBy
 from epsilometer.model.pool_scores import PoolScores as PoolScores
 
 __all__: list[str]

@@ -11,8 +11,7 @@ from epsilometer.errors import EpsilometerWarning, NotConvergedError
 
 if TYPE_CHECKING:
     from epsilometer.judgement.verdict import Thresholds, Verdict
-    from epsilometer.model.count_model import CountModel
-    from epsilometer.model.curve_model import CurveModel
+    from epsilometer.model.models import CountModel, CurveModel
 
 __all__ = ["InconclusiveWarning", "assert_private"]
 

@@ -130,3 +130,21 @@ def rmia(
             votes += ratio[0] / ratio[1] >= gamma
         beaten += 2 * votes > losses.queries
     return beaten / len(others)
+
+
+def leaks(value: FloatArray, member: np.ndarray) -> list[float]:
+    """Differences of means in standard errors, with variances shrunk as by four more models."""
+    points = range(value.shape[1])
+    sides = [[value[side[:, n], n] for n in points] for side in (~member, member)]
+    pooled = [
+        sum(np.var(each) * len(each) for each in side) / sum(len(each) - 1 for each in side)
+        for side in sides
+    ]
+    found = []
+    for without, with_point in zip(*sides, strict=True):
+        error = sum(
+            (np.var(each) * len(each) + 4 * spread) / (len(each) - 1 + 4) / len(each)
+            for each, spread in zip((without, with_point), pooled, strict=True)
+        )
+        found.append(float((with_point.mean() - without.mean()) / np.sqrt(error)))
+    return found

@@ -114,21 +114,21 @@ def test_order_of_rows_matters_only_to_the_order_of_bases(order: list[int]) -> N
     ("change", "message"),
     [
         ({"loss": []}, "expected at least one loss, got none"),
-        ({"base": ["a", "a"]}, "expected 2 values in hypothesis, as many as in challenge_base"),
-        ({"hypothesis": [0, 0]}, r"expected 3 values in hypothesis.* got shape \(2,\)"),
-        ({"replicate": [0]}, r"expected 3 values in replicate.* got shape \(1,\)"),
-        ({"loss": [[1.0], [2.0], [3.0]]}, r"expected 3 values in loss.* got shape \(3, 1\)"),
-        ({"hypothesis": [0, 2, 1]}, "expected hypothesis to be 0 or 1, got hypothesis=2"),
+        ({"base": ["a", "a"]}, "hypothesis of shape"),
+        ({"hypothesis": [0, 0]}, r"hypothesis of shape .* got shape \(2,\)"),
+        ({"replicate": [0]}, r"replicate of shape .* got shape \(1,\)"),
+        ({"loss": [[1.0], [2.0], [3.0]]}, r"loss of shape .* got shape \(3, 1\)"),
+        ({"hypothesis": [0, 2, 1]}, "<= 1, got hypothesis=2"),
         ({"hypothesis": [0, -1, 1]}, "got hypothesis=-1"),
         ({"hypothesis": [0.0, 1.0, 1.0]}, "expected whole numbers in hypothesis, got float64"),
         ({"hypothesis": [True, False, True]}, "whole numbers in hypothesis, got bool"),
         ({"hypothesis": ["0", "1", "1"]}, "whole numbers in hypothesis"),
         ({"replicate": [0, 1, -4]}, r"expected 0 <= replicate <= 1e\+15, got replicate=-4"),
         ({"replicate": [0, 10**15 + 1, 1]}, "got replicate=1000000000000001"),
-        ({"replicate": np.array([0, 2**63, 1], np.uint64)}, r"<= 1e\+15, got 9223372036854775808"),
+        ({"replicate": np.array([0, 2**63, 1], np.uint64)}, r"got replicate=9223372036854775808"),
         ({"replicate": [0, 2**64, 1]}, "whole numbers in replicate"),
         ({"replicate": [0.5, 1, 2]}, "whole numbers in replicate, got float64"),
-        ({"replicate": [5, 0, 5]}, "challenge base 'a', hypothesis 0, replicate 5 twice"),
+        ({"replicate": [5, 0, 5]}, "hypothesis 0, replicate 5 of 'a' twice"),
         ({"loss": ["low", "high", "high"]}, "expected numbers in loss, got "),
         ({"loss": ["1.0", "2.0", "3.0"]}, "expected numbers in loss"),
         ({"loss": np.array(["1.0", "2.0", "3.0"])}, "expected numbers in loss"),
@@ -167,7 +167,7 @@ def test_blanks_around_names_are_taken_off(blanks: str) -> None:
     losses = of(base=[f"{blanks}a", f"a{blanks}", "a b"])
     assert losses.names == ("a", "a b")
     assert of(base=f"{blanks}{'a' * 200}{blanks}").names == ("a" * 200,)
-    with pytest.raises(InputError, match="'a', hypothesis 0, replicate 0 twice"):
+    with pytest.raises(InputError, match="replicate 0 of 'a' twice"):
         of(base=[f"{blanks}a", "a", "b"], replicate=[0, 0, 0])
 
 

@@ -21,11 +21,10 @@ from epsilometer.attacks.pool_attacks import (
     most_leaking,
 )
 from epsilometer.attacks.pool_losses import PoolLosses
-from epsilometer.attacks.quantile import QuantileAttack, Ridge
 from epsilometer.attacks.rmia import Rmia, RmiaOffline
 from epsilometer.attacks.single_loss import PopulationAttack
 from epsilometer.errors import InputError
-from tests.attacks.pool_oracles import auc, lira, log_odds, pool, rmia
+from tests.attacks.pool_oracles import auc, leaks, lira, log_odds, pool, rmia
 
 TEACHERS, JUDGED = np.arange(9), np.arange(9, 12)
 
@@ -120,49 +119,6 @@ def test_population_is_the_share_of_references_of_its_label() -> None:
     assert (PopulationAttack().score(tied, teachers=TEACHERS[:0], judged=TEACHERS[:3]) == 0.5).all()
 
 
-def test_ridge_leave_one_out_equals_refitting() -> None:
-    rng = np.random.default_rng(3)
-    inputs, target = rng.normal(size=(25, 6)), rng.normal(size=(25, 2))
-    target[:, 0] += inputs @ rng.normal(size=6)
-    _, residual = Ridge.of(inputs).fit(target)
-    errors = []
-    for penalty in 10.0 ** np.arange(-6, 2):
-        left_out = np.empty_like(target)
-        for row in range(25):
-            # The closed form centres over all rows: the intercept is a column without penalty.
-            rows = np.delete(np.arange(25), row)
-            columns = np.column_stack([np.ones(25), inputs - inputs.mean(axis=0)])
-            penalties = np.diag([0.0] + [penalty * 25] * 6)
-            gram = columns[rows].T @ columns[rows] + penalties
-            weight = np.linalg.solve(gram, columns[rows].T @ target[rows])
-            left_out[row] = target[row] - columns[row] @ weight
-        errors.append(left_out)
-    for number in (0, 1):
-        best = min(errors, key=lambda each: float((each[:, number] ** 2).mean()))
-        assert residual[:, number] == pytest.approx(best[:, number], abs=1e-9)
-
-
-def test_quantile_finds_a_leak_that_the_loss_misses() -> None:
-    """Points differ by far more than members do, in a way that features predict."""
-    rng = np.random.default_rng(4)
-    features = rng.normal(size=(900, 2))
-    labels = rng.integers(0, 2, 900)
-    member = np.zeros((6, 900), dtype=bool)
-    member[:, :400] = rng.random((6, 400)) < 0.5
-    level = np.where(labels == 0, 3 * np.sin(features[:, 0]), 3 * features[:, 1])
-    odds = level + member + np.exp(0.5 * features[:, 0]) * rng.normal(size=(6, 900)) / 2
-    losses = PoolLosses(
-        loss=np.logaddexp(0, -odds), member=member, references=500, features=features, labels=labels
-    )
-    value = {name: cross_fitted_scores(losses, POOL_ATTACKS[name]) for name in ("quantile", "loss")}
-    found = {name: auc(each.value, each.member) for name, each in value.items()}
-    assert found["quantile"] > 0.75
-    assert found["loss"] < 0.62
-    without = changed(losses, labels=None)
-    blind = QuantileAttack().score(without, teachers=JUDGED[:0], judged=np.arange(6))
-    assert auc(blind, member[:, :400]) < found["quantile"] - 0.05
-
-
 # --- the contract ---------------------------------------------------------------------------------
 
 
@@ -178,7 +134,7 @@ class TestContract:
     @pytest.mark.parametrize("points", [1, 30])
     def test_shape_and_name(self, name: str, points: int) -> None:
         assert POOL_ATTACKS[name].name == name
-        references = [25] if name in ("quantile", "population") else [0, 25]
+        references = [25] if name == "population" else [0, 25]
         for queries, count in itertools.product((1, 2), references):
             found = self.score(name, pool(points=points, references=count, queries=queries))
             assert found.shape == (3, points)
@@ -315,7 +271,6 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = held_out_scores(losses, attack, teachers=9).value
         with monkeypatch.context() as patch:
             patch.setattr("epsilometer.attacks.pool_losses.LOSSES_AT_ONCE", 100)
-            patch.setattr("epsilometer.attacks.quantile.LOSSES_AT_ONCE", 2800)
             part = held_out_scores(losses, attack, teachers=9).value
         assert part == pytest.approx(whole, rel=1e-9, abs=1e-9), attack.name
 
@@ -333,7 +288,6 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: cross_fitted_scores(pool(5, 5), Lira()), "at least 4 shadow models"),
         (lambda: cross_fitted_scores(pool(3, 5), Rmia()), "folds <= 3"),
         (lambda: held_out_scores(pool(), PopulationAttack(), teachers=0), "reference points"),
-        (lambda: held_out_scores(pool(references=9), QuantileAttack(), teachers=0), "20 reference"),
         (lambda: Rmia(gamma=0), "gamma > 0"),
         (lambda: RmiaOffline(a=1.5), "0 <= a <= 1"),
         (lambda: Lira(own_variance_from=0), "own_variance_from >= 1"),
@@ -349,13 +303,10 @@ def test_wrong_calls_are_refused_in_one_line(call: object, expected: str) -> Non
 def test_losses_that_an_attack_cannot_read_are_refused() -> None:
     losses = pool(references=25)
     below = changed(losses, loss=losses.loss - 1)
-    for name in ("logit", "lira", "lira-offline", "rmia", "rmia-offline", "quantile"):
+    for name in ("logit", "lira", "lira-offline", "rmia", "rmia-offline"):
         with pytest.raises(InputError, match="at least 0"):
             held_out_scores(below, POOL_ATTACKS[name], teachers=9)
     assert held_out_scores(below, POOL_ATTACKS["loss"], teachers=9).models == 3
-    for features in (None, np.full((55, 1), "a"), np.full((55, 1), np.nan)):
-        with pytest.raises(InputError, match="features"):
-            held_out_scores(changed(losses, features=features), QuantileAttack(), teachers=0)
 
 
 # --- points that leak -----------------------------------------------------------------------------
@@ -365,22 +316,7 @@ def test_most_leaking_is_the_shrunken_difference() -> None:
     losses = pool(16, 20, queries=2)
     odds = np.vectorize(log_odds)(losses.loss).mean(axis=2)
     models = np.arange(12)
-    parts = [
-        [odds[:12, p][losses.member[:12, p] == inside] for p in range(20)]
-        for inside in (False, True)
-    ]
-    pooled = [
-        sum(((v - v.mean()) ** 2).sum() for v in side if len(v))
-        / sum(len(v) - 1 for v in side if len(v))
-        for side in parts
-    ]
-    leak = []
-    for out, inside in zip(*parts, strict=True):
-        error = sum(
-            (((v - v.mean()) ** 2).sum() + 4 * pool_of) / (len(v) - 1 + 4) / len(v)
-            for v, pool_of in zip((out, inside), pooled, strict=True)
-        )
-        leak.append((inside.mean() - out.mean()) / np.sqrt(error))
+    leak = leaks(odds[:12], losses.member[:12])
     assert (
         most_leaking(losses, models=models, count=20).tolist()
         == np.argsort(-np.array(leak)).tolist()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from epsilometer import _columns, _files
-from epsilometer.attacks import pool_files
+from epsilometer.attacks import pool_losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError
 from tests.attacks.pool_oracles import pool
 
-COLUMNS = tuple(pool_files.COLUMNS)
+COLUMNS = tuple(pool_losses.COLUMNS)
 KINDS = ("npz", "parquet", "csv")
 ROWS: list[tuple[object, ...]] = [
     ("a", 0, 0, 1, 0, 0, 0.5),
@@ -57,7 +57,7 @@ def test_the_same_bits_back(tmp_path: Path, kind: str, references: int, queries:
 
 def test_rows_in_any_order(tmp_path: Path) -> None:
     losses = pool(4, 6, references=3, queries=2)
-    rows = list(zip(*pool_files.rows_of(losses).values(), strict=True))
+    rows = list(zip(*losses.rows().values(), strict=True))
     order = np.random.default_rng(1).permutation(len(rows))
     path = written(tmp_path / "a.csv", [rows[n] for n in order], COLUMNS)
     for source in (path, as_parquet(path)):
@@ -211,7 +211,7 @@ def test_files_of_other_names_and_no_file(tmp_path: Path) -> None:
 def test_size_is_limited(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"a.{kind}"
     pool(5, 40).write(path)
-    monkeypatch.setattr(pool_files, "LARGEST_LOSSES", 1000)
+    monkeypatch.setattr(pool_losses, "LARGEST_LOSSES", 1000)
     monkeypatch.setattr(_columns, "MOST_ROWS", 100)
     with pytest.raises(InputError, match="more"):
         PoolLosses.read(path)

@@ -22,11 +22,10 @@ from epsilometer.attacks.result import (
     LARGEST_SHAPIRO,
     SWEEP,
     AttackResult,
-    finish,
     normality,
     target_rate,
 )
-from epsilometer.attacks.statistics import CustomStatistic, Logit, Loss
+from epsilometer.attacks.statistics import CustomStatistic, Logit
 from epsilometer.errors import InputError
 from epsilometer.measurement.designs import cross_feed
 
@@ -133,12 +132,6 @@ def test_any_csv_reader_finds_the_rows() -> None:
         assert record["challenge_base"] == found.names[base]
         for column in CURVE_COLUMNS[2:]:
             assert int(record[column]) == getattr(counts, column)[base]
-
-
-def test_sweep_in_any_order() -> None:
-    found = holed()
-    there, back = found.sweep([0.1, 0.7]), found.sweep([0.7, 0.1])
-    assert there.false_positives.tolist() == back.false_positives[::-1].tolist()
 
 
 @pytest.mark.parametrize(
@@ -284,11 +277,7 @@ def test_advice_where_a_base_missed_its_rate(
 
 def test_warnings_name_a_few_bases() -> None:
     fits = np.where(np.arange(100) < 10, 0.0, 1.0)
-    found = result(
-        fits,
-        left_out=tuple("abcdefg"),
-        dropped=(("x", 3), ("y", 1)),
-    )
+    found = result(fits, left_out=tuple("abcdefg"), dropped=(("x", 3), ("y", 1)))
     dropped, left_out = found.warnings(0.1)
     assert dropped == "4 losses are not finite and were dropped ('x', 'y')."
     assert left_out == "too few losses to attack: 'a', 'b', 'c', 'd', 'e' and 2 more."
@@ -377,20 +366,3 @@ def test_no_usable_base(kind: str) -> None:
         h0[:] = np.inf
     with pytest.raises(InputError, match="likelihood-ratio, got too few in each of 2 challenge ba"):
         cross_feed(losses_of(h0, h1))
-
-
-def test_finish_keeps_bases_with_p_values_under_both_hypotheses() -> None:
-    losses = losses_of(np.ones((4, 1)), np.ones((4, 1)), names=list("abcd"))
-    p0, p1 = np.array([[0.1], [NAN], [0.3], [NAN]]), np.array([[0.5], [0.6], [NAN], [NAN]])
-    found = finish(
-        losses,
-        statistic=Loss(),
-        attack="x",
-        scores=(p0, p1),
-        p_values=(p0, p1),
-        dropped=[0, 2, 0, 1],
-    )
-    assert (found.names, found.left_out) == (("a",), ("b", "c", "d"))
-    assert (found.attack, found.statistic) == ("x", "loss")
-    assert found.p_values_h1.tolist() == [[0.5]]
-    assert found.dropped == (("b", 2), ("d", 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from epsilometer.attacks.result import scores_of
 from epsilometer.attacks.statistics import (
     LEAST_LOSS,
     STATISTICS,
@@ -19,6 +19,7 @@ from epsilometer.attacks.statistics import (
     Logit,
     Loss,
     Statistic,
+    scored,
 )
 from epsilometer.errors import InputError
 
@@ -99,7 +100,7 @@ def test_bases_do_not_affect_each_other() -> None:
 @pytest.mark.parametrize("loss", [-0.0, -1e-320, -1e-8, LEAST_LOSS])
 def test_rounding_below_zero_is_zero(loss: float) -> None:
     assert scores(loss, 0.5) == scores(0.0, 0.5)
-    table = scores_of(np.array([[loss, 0.5]]), Logit(), ["a"])
+    table = scored(np.array([[loss, 0.5]]), Logit(), ["a"])
     assert table[0].tolist() == scores(0.0, 0.5)
 
 
@@ -109,9 +110,9 @@ def test_negative_losses_are_refused_by_name(loss: float) -> None:
     with pytest.raises(
         InputError, match=r"'b': expected losses >= (0|-1e-06) for .* logit"
     ) as caught:
-        scores_of(losses, Logit(), ["a", "b"])
+        scored(losses, Logit(), ["a", "b"])
     assert f"got loss={loss:g};" in str(caught.value)
-    assert scores_of(losses, Loss(), ["a", "b"])[1, 1] == -loss
+    assert scored(losses, Loss(), ["a", "b"])[1, 1] == -loss
 
 
 @pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)
@@ -131,7 +132,7 @@ class TestContract:
         assert np.all(np.diff(statistic(np.array([[0.0, 1e-9, 0.2, 3.0, 800.0]]))) < 0)
 
     def test_missing_stays_missing(self, statistic: Statistic) -> None:
-        found = scores_of(np.array([[0.5, np.nan, np.inf, -np.inf, 1.0]]), statistic, ["a"])
+        found = scored(np.array([[0.5, np.nan, np.inf, -np.inf, 1.0]]), statistic, ["a"])
         assert np.isnan(found).tolist() == [[False, True, True, True, False]]
 
     def test_order_of_models_does_not_matter(self, statistic: Statistic) -> None:
@@ -160,18 +161,15 @@ def test_custom_function_is_called_with_the_losses() -> None:
 )
 def test_custom_of_the_wrong_shape(answer: object, shape: str) -> None:
     statistic = CustomStatistic(function=lambda _: np.array(answer), name="mine")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"mine of shape .1, 2., got shape {re.escape(shape)}"):
         statistic(np.ones((1, 2)))
-    assert str(caught.value) == (
-        f"expected statistic mine to return an array of shape (1, 2), got shape {shape}."
-    )
 
 
 def test_custom_scores_that_are_not_finite_are_missing() -> None:
     def pole(losses: FloatArray) -> FloatArray:
         return np.where(losses > 1, np.inf, losses)
 
-    found = scores_of(np.array([[0.5, 2.0]]), CustomStatistic(function=pole), ["a"])
+    found = scored(np.array([[0.5, 2.0]]), CustomStatistic(function=pole), ["a"])
     assert found[0, 0] == 0.5
     assert np.isnan(found[0, 1])
 
@@ -179,10 +177,8 @@ def test_custom_scores_that_are_not_finite_are_missing() -> None:
 @pytest.mark.parametrize("least", [-5.0, -0.5, 0.0, 0.001])
 def test_custom_domain_is_enforced(least: float) -> None:
     statistic = CustomStatistic(function=np.negative, name="mine", least_loss=least)
-    assert scores_of(np.array([[least]]), statistic, ["a"])[0, 0] == -least
-    with pytest.raises(InputError) as caught:
-        scores_of(np.array([[least - 0.25]]), statistic, ["a"])
-    assert str(caught.value) == (
-        f"challenge base 'a': expected losses >= {least:g} for the statistic mine, got "
-        f"loss={least - 0.25:g}; the statistic loss accepts any."
-    )
+    assert scored(np.array([[least]]), statistic, ["a"])[0, 0] == -least
+    with pytest.raises(
+        InputError, match=f"'a': .* >= {least:g} .* mine, got loss={least - 0.25:g};"
+    ):
+        scored(np.array([[least - 0.25]]), statistic, ["a"])

@@ -11,7 +11,7 @@ import pytest
 import epsilometer as em
 from epsilometer.auditing.running import Estimated, origin_of
 from epsilometer.errors import InputError
-from epsilometer.judgement.result import Origin
+from epsilometer.judgement.origin import Origin
 from epsilometer.measurement.bases import ChallengeBase
 from epsilometer.measurement.challenges import GivenPoints, Mislabelled, Outliers
 from tests.cli.shell import Shell
@@ -102,8 +102,8 @@ WRONG = {
     "[audit] challenge: expected a kind or a list of whole numbers, got [1, 2.5]": ("[1, 2.5]", ""),
     "[audit] challenge: expected a kind or a list of whole numbers, got [True]": ("[true]", ""),
     "[audit] challenge: expected a kind or a list of whole numbers, got []": ("[]", ""),
-    "[audit] challenge: expected distinct challenge points, got record 4 twice": ("[4, 1, 4]", ""),
-    "[audit] expected indices of challenge points from 0 to 29, got 30": ("[4, 30]", ""),
+    "[audit] challenge: expected distinct points, got record 4 twice": ("[4, 1, 4]", ""),
+    "[audit] expected indices from 0 to 29, got 30": ("[4, 30]", ""),
     "[audit] challenge: expected challenge_bases = 2, one for each point of the list, got "
     "challenge_bases = 3": ("[4, 1]", "challenge_bases = 3"),
     "[audit] challenge: own_points has no nothing": ('"own_points:nothing"', ""),

@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from scipy.special import betaln, ndtri, xlog1py, xlogy
 from scipy.stats import beta, binom
 
-from epsilometer.model.counts import AttackCounts
+from epsilometer.model.counts import AttackCounts, counts_of
 
 FloatArray = NDArray[np.float64]
 
 
 def confusion(*, tp: int, tn: int, fp: int, fn: int) -> AttackCounts:
     """One base from the four cells that other tools take."""
-    return AttackCounts(
-        false_positives=[fp], trials_h0=fp + tn, false_negatives=[fn], trials_h1=fn + tp
-    )
+    return counts_of([fp], fp + tn, [fn], fn + tp)
 
 
 def base(x: int, n0: int, y: int, n1: int) -> AttackCounts:

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.errors import InputError
 from epsilometer.model.region import critical_epsilon
-from tests.baselines.oracles import (
-    base,
-    confusion,
-    joint_beta_above,
-    joint_beta_above_by_panels,
-)
+from tests.baselines.oracles import base, confusion, joint_beta_above, joint_beta_above_by_panels
 from tests.golden import peers
 
 FIXED = settings(derandomize=True, max_examples=40, deadline=None)

@@ -17,11 +17,10 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from epsilometer._arrays import FloatArray
-from epsilometer.baselines.one_run import epsilon_one_run, one_run_p_value
-from epsilometer.baselines.one_run_fdp import epsilon_one_run_fdp
+from epsilometer.baselines.one_run import epsilon_one_run, epsilon_one_run_fdp, one_run_p_value
 
+#: Feasibility tolerance of the solver.
 ROUNDING = 1e-7
-"""Feasibility tolerance of the solver."""
 
 
 def worst_of_all(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
@@ -88,12 +87,7 @@ def worst(canaries: int, guesses: int, correct: int, epsilon: float, delta: floa
 
 def _largest(gain: FloatArray, limits: FloatArray, most: FloatArray, sums: FloatArray) -> float:
     found = linprog(
-        -gain,
-        A_ub=limits,
-        b_ub=most,
-        A_eq=sums,
-        b_eq=np.ones(sums.shape[0]),
-        method="highs",
+        -gain, A_ub=limits, b_ub=most, A_eq=sums, b_eq=np.ones(sums.shape[0]), method="highs"
     )
     assert found.status == 0, found.message
     assert found.fun is not None

@@ -12,25 +12,26 @@ from numpy.typing import NDArray
 from epsilometer.checks import influence
 from epsilometer.checks.influence import Influence, leave_one_out
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact, estimate_on
+from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.posterior import GridPosterior
-from epsilometer.engines.exact.surface import Surface
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, Prior, Uniform
 from epsilometer.model.region import log_ring_area
+from tests.drawn import error_counts
 from tests.engines.oracles import brute_force_posterior, quantile
 
 PROBABILITIES = [0.05, 0.5, 0.95]
 
+#: Both sides are good to 1e-5 here, relative above 1; the share in doubt that is let pass allows
+#: for ten times that.
 BINOMIAL = 1e-4
-"""Both sides are good to 1e-5 here, relative above 1; the share in doubt that is let pass allows
-for ten times that."""
 
+#: The exact engine's tolerance: the twin may stop at another refinement step.
 CORRELATED = 1e-2
-"""The exact engine's tolerance: the twin may stop at another refinement step."""
 
 
 def _counts(x: object, n0: object, y: object, n1: object) -> AttackCounts:
@@ -294,11 +295,11 @@ def test_without_the_only_base_there_is_the_prior(prior: Prior) -> None:
 
 def test_mirror_images_have_one_influence_and_order_does_not_matter() -> None:
     # Bases 0, 1 and 3 are one case: exchanged, and reflected.
-    counts = AttackCounts(
-        false_positives=[5, 20, 30, 45],
-        trials_h0=[50, 60, 80, 50],
-        false_negatives=[20, 5, 10, 40],
-        trials_h1=[60, 50, 40, 60],
+    counts = error_counts(
+        [5, 20, 30, 45],
+        [20, 5, 10, 40],
+        [50, 60, 80, 50],
+        [60, 50, 40, 60],
         names=["a", "b", "c", "d"],
     )
     model = CountModel(delta=0.02)

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 import epsilometer as em
 from epsilometer.checks.comparison import (
     ModelComparison,
-    _Engine,
+    _estimated,
     alternatives,
     compare_models,
     interpret_bayes_factor,
     label_of,
-    to_rows,
 )
 from epsilometer.engines.estimate import estimate
 from epsilometer.model.region import sample_rings
+from epsilometer.report.text.rows import models_data
 from tests.checks.test_warnings import draws
 from tests.drawn import binomial_counts
 from tests.engines.oracles import region_mass, ring_area
@@ -90,7 +90,7 @@ def test_binomial_evidence_against_quadrature(
     found = estimate(data, model).log_evidence
     # Plain quadrature of 600 points for a mass; at 1 the square of 0.02 is left out.
     assert found == pytest.approx(expected, abs=3e-3)
-    by_tables = _Engine(counts=data, quick=False, on_message=None).estimate(model)
+    by_tables = _estimated(data, model, {}, False, None)
     assert by_tables.log_evidence == pytest.approx(expected, abs=3e-3)
     # Twins without the binomial constants, or without the areas, are detected.
     constants = float(
@@ -217,7 +217,7 @@ def correlated_counts(tau: float, rng: np.random.Generator) -> em.AttackCounts:
         x, y = rng.binomial(100, alpha), rng.binomial(100, beta)
     else:
         x, y = em.likelihoods.CorrelatedNormal().sample_counts(
-            shape, alpha, beta, {"within_correlation": tau, "cross_correlation": 0.0}, rng=rng
+            shape, (alpha, beta), {"within_correlation": tau, "cross_correlation": 0.0}, rng=rng
         )
     return counts(x.tolist(), 100, y.tolist(), 100)
 
@@ -260,7 +260,7 @@ def test_the_default_set_of_assumptions(comparison: ModelComparison) -> None:
         assert each.log_evidence == each.posterior.log_evidence
         assert each.smallest_p_value is not None
         assert 0 < each.smallest_p_value <= 1
-    rows = to_rows(comparison, level=0.8)
+    rows = models_data(comparison, level=0.8)["assumptions"]
     assert rows[2]["log_bayes_factor"] == comparison.assumptions[2].log_bayes_factor
     sentences = " ".join(comparison.sentences())
     assert "does not justify" in sentences
@@ -270,13 +270,9 @@ def test_the_default_set_of_assumptions(comparison: ModelComparison) -> None:
 def test_the_free_strength_averages_the_fixed_ones() -> None:
     """Evidence at fixed strengths, averaged over the prior, is that of the free strength."""
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    engine = _Engine(counts=TWO, quick=False, on_message=None)
-    logs = [
-        engine.estimate(
-            em.CountModel(delta=DELTA, strength=em.priors.Fixed(value=0.5 * (1 + node)))
-        ).log_evidence
-        for node in nodes.tolist()
-    ]
+    fixed = [em.priors.Fixed(value=0.5 * (1 + node)) for node in nodes.tolist()]
+    models = [em.CountModel(delta=DELTA, strength=strength) for strength in fixed]
+    logs = [_estimated(TWO, model, {}, False, None).log_evidence for model in models]
     average = math.log(float(0.5 * weights @ np.exp(logs)))
     free = estimate(TWO, em.CountModel(delta=DELTA)).log_evidence
     assert free == pytest.approx(average, abs=2e-3)

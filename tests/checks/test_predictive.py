@@ -1,4 +1,4 @@
-"""Predictive checks: the distribution on the rings in closed form, then p-values that must be uniform.
+"""Predictive checks: p-values that must be uniform, and replicated attacks in closed form.
 
 Kolmogorov-Smirnov and binomial checks are at level 1e-4 each, as in `test_sbc.py`; every kind of
 check has a twin with a fault that it must catch.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom, chisquare, kstest, norm
+from scipy.stats import binom, kstest, norm
 
 from epsilometer.checks import predictive
 from epsilometer.checks.predictive import (
@@ -26,168 +26,32 @@ from epsilometer.engines.mcmc.diagnostics import Diagnostics
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.errors import InputError
 from epsilometer.model import region
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed, HalfNormal
-from epsilometer.model.region import sample_rings
 from epsilometer.posteriors.provenance import Provenance
-from tests.drawn import binomial_counts
-from tests.engines.oracles import ring_area
+from tests.drawn import binomial_counts, error_counts
 
 FloatArray = NDArray[np.float64]
 Points = tuple[FloatArray, FloatArray]
 
 LEVEL = 1e-4
+#: About 40 comparisons of shares: a false alarm in one of them has probability 3e-4.
 WORST_Z = 4.5
-"""About 40 comparisons of shares: a false alarm in one of them has probability 3e-4."""
-
-# --- the distribution on the rings ------------------------------------------------------------
-
-SIZE = 20_000
-RINGS = [
-    (0.05, 0.0, 0.0),
-    (2.0, 0.0, 0.0),
-    (2.0, 0.1, 0.0),
-    (0.5, 0.0, 0.6),
-    (3.0, 0.02, 0.6),
-    (0.0, 0.2, 0.5),
-    (6.0, 0.3, 0.9),
-]
-BOUNDARIES = [(1.5, 0.0, 1.0), (3.0, 0.05, 1.0), (0.0, 0.2, 1.0)]
-
-
-def quarter(alpha: FloatArray, beta: FloatArray) -> Points:
-    """Every point moved by the two symmetries to beta <= alpha, alpha + beta <= 1."""
-    alpha, beta = fold(alpha, beta)
-    return np.maximum(alpha, beta), np.minimum(alpha, beta)
-
-
-def share_within(points: Points, epsilon: float, delta: float, strength: float) -> FloatArray:
-    """Share of the ring within the curve through each point: its area over that of the ring.
-
-    The curve is the boundary of R(u epsilon, u delta), with u found by bisection.
-    """
-    alpha, beta = quarter(*points)
-    low, high = np.zeros(alpha.shape), np.ones(alpha.shape)
-    for _ in range(50):
-        level = (low + high) / 2
-        inside = beta >= np.exp(-level * epsilon) * (1 - level * delta - alpha)
-        low, high = np.where(inside, low, level), np.where(inside, level, high)
-    whole = ring_area(np.asarray(epsilon), delta, np.asarray(strength))
-    return 1 - ring_area(np.asarray(epsilon), delta, high) / whole
-
-
-def share_below_slope(points: Points, epsilon: float, delta: float, strength: float) -> FloatArray:
-    """Share of the quarter ring below the line from (0, 0) through each point.
-
-    Below slope k, the part of the quarter outside R(t, d) is a triangle of area
-    (1 - d)^2 k / (1 + k e^t) / 2; the ring is the difference of two, or the derivative at s = 1.
-    """
-    alpha, beta = quarter(*points)
-
-    def area(slope: FloatArray) -> FloatArray:
-        if strength < 1:
-            inner = (1 - strength * delta) ** 2 * slope / (1 + slope * np.exp(strength * epsilon))
-            return np.asarray(inner - (1 - delta) ** 2 * slope / (1 + slope * np.exp(epsilon)))
-        bend = 1 + slope * np.exp(epsilon)
-        shift = 2 * delta * (1 - delta) * slope / bend
-        return np.asarray(shift + (1 - delta) ** 2 * slope**2 * epsilon * np.exp(epsilon) / bend**2)
-
-    return area(beta / alpha) / area(np.asarray(1.0))
-
-
-@pytest.mark.parametrize(("epsilon", "delta", "strength"), RINGS + BOUNDARIES)
-def test_points_fill_each_ring_evenly(epsilon: float, delta: float, strength: float) -> None:
-    rng = np.random.default_rng(3)
-    points = sample_rings(epsilon, delta, strength, size=(SIZE,), rng=rng)
-    if strength < 1:
-        shares = share_within(points, epsilon, delta, strength)
-        assert kstest(shares, "uniform").pvalue > LEVEL
-    elif epsilon > 0:
-        # On the boundary up to rounding, which the logarithm enlarges where a rate is near 0.
-        levels = region.critical_epsilon(*points, delta)
-        np.testing.assert_allclose(levels, epsilon, rtol=1e-9)
-    slopes = share_below_slope(points, epsilon, delta, strength)
-    assert kstest(slopes, "uniform").pvalue > LEVEL
-    alpha, beta = points
-    cells = 2 * (alpha > beta).astype(int) + (alpha + beta > 1)
-    assert chisquare(np.bincount(cells, minlength=4)).pvalue > LEVEL
-
-
-def test_each_point_has_its_own_ring() -> None:
-    """Rings of different sizes drawn in one call: all shares together are uniform, each in turn."""
-    rng = np.random.default_rng(6)
-    epsilon, strength = np.array([[0.3], [2.0], [5.0]]), np.array([[0.0], [0.7], [0.2]])
-    alpha, beta = sample_rings(epsilon, 0.05, strength, size=(3, SIZE), rng=rng)
-    for row in range(3):
-        ring = (float(epsilon[row, 0]), 0.05, float(strength[row, 0]))
-        assert kstest(share_within((alpha[row], beta[row]), *ring), "uniform").pvalue > LEVEL
-    # Control: the same points read with the ring of the next row.
-    wrong = share_within((alpha[0], beta[0]), 2.0, 0.05, 0.0)
-    assert kstest(wrong, "uniform").pvalue < LEVEL
-
-
-def _uniform_in_alpha_only(rng: np.random.Generator) -> Points:
-    """Sabotage: alpha uniform on [0, 1], then beta uniform in the region R(2, .1) above it."""
-    alpha = rng.random(SIZE)
-
-    def lower(rate: FloatArray) -> FloatArray:
-        edges = 0.9 - np.exp(2.0) * rate, np.exp(-2.0) * (0.9 - rate)
-        return np.asarray(np.clip(np.maximum(*edges), 0.0, 1.0))
-
-    low, high = lower(alpha), 1 - lower(1 - alpha)
-    return alpha, low + (high - low) * rng.random(SIZE)
-
-
-def test_uniform_in_alpha_only_is_caught() -> None:
-    points = _uniform_in_alpha_only(np.random.default_rng(7))
-    assert kstest(share_within(points, 2.0, 0.1, 0.0), "uniform").pvalue < LEVEL
-    assert kstest(share_below_slope(points, 2.0, 0.1, 0.0), "uniform").pvalue < LEVEL
-
-
-def test_boundary_by_arc_length_is_caught() -> None:
-    rng = np.random.default_rng(8)
-    reach = (1 - 0.05) / (1 + np.exp(-3.0)) * rng.random(SIZE)
-    points = 1 - 0.05 - reach, np.exp(-3.0) * reach
-    assert kstest(share_below_slope(points, 3.0, 0.05, 1.0), "uniform").pvalue < LEVEL
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1.0, 800.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-9, 0.9])
-@pytest.mark.parametrize("strength", [0.0, 0.99, 1 - 1e-15, 1.0])
-def test_rings_at_the_limits(epsilon: float, delta: float, strength: float) -> None:
-    rng = np.random.default_rng(9)
-    alpha, beta = sample_rings(epsilon, delta, strength, size=(500,), rng=rng)
-    assert np.all((alpha >= 0) & (alpha <= 1) & (beta >= 0) & (beta <= 1))
-    # In the region, up to a rounding error of a rate next to 1.
-    alpha, beta = fold(alpha, beta)
-    for one, other in ((alpha, beta), (beta, alpha)):
-        assert np.all(one + np.exp(-epsilon) * other >= np.exp(-epsilon) * (1 - delta) - 1e-15)
-
-
-def test_bad_rings_are_refused() -> None:
-    rng = np.random.default_rng(1)
-    with pytest.raises(InputError, match=r"epsilon >= 0, got epsilon=-1\.0"):
-        sample_rings([1.0, -1.0], 0.0, 0.5, rng=rng)
-    with pytest.raises(InputError, match="got epsilon=inf"):
-        sample_rings(np.inf, 0.0, 0.5, rng=rng)
-    with pytest.raises(InputError, match="got strength=nan"):
-        sample_rings(1.0, 0.0, np.nan, rng=rng)
-    with pytest.raises(InputError, match="delta"):
-        sample_rings(1.0, 1.0, 0.5, rng=rng)
-
 
 # --- p-values ---------------------------------------------------------------------------------
 
 
-def known(counts: AttackCounts, model: CountModel, **samples: FloatArray) -> SamplePosterior:
+def known(counts: AttackCounts, model: CountModel, **samples: object) -> SamplePosterior:
     """A posterior defined by the given draws."""
     return SamplePosterior(
         counts=counts,
         model=model,
         provenance=Provenance(engine="given", settings={}, seconds=0.0),
-        samples={name: np.reshape(draws, (1, -1)) for name, draws in samples.items()},
+        samples={
+            name: np.reshape(np.asarray(draws, float), (1, -1)) for name, draws in samples.items()
+        },
         diagnostics=Diagnostics(parameters={}, acceptance_rate=1.0),
     )
 
@@ -257,12 +121,7 @@ def test_small_p_values_are_not_more_frequent_than_they_should_be() -> None:
 
     def alike() -> AttackCounts:
         """Control: attacks that differ only by chance."""
-        return AttackCounts(
-            false_positives=rng.binomial(300, 0.2, 8),
-            trials_h0=300,
-            false_negatives=rng.binomial(600, 0.5, 8),
-            trials_h1=600,
-        )
+        return error_counts(rng.binomial(300, 0.2, 8), rng.binomial(600, 0.5, 8), 300, 600)
 
     for name, values in p_values(lambda: simulated(PRIOR, 8, 40, rng), judge, 12).items():
         for level in (0.02, 0.1, 0.25):
@@ -317,9 +176,7 @@ def test_counts_of_the_model_are_no_surprise() -> None:
 
 def test_attacks_all_alike_are_a_surprise() -> None:
     """The model's rates spread along the curve; these do not, however many the trials."""
-    counts = AttackCounts(
-        false_positives=[10**5] * 15, trials_h0=10**6, false_negatives=[10**5] * 15, trials_h1=10**6
-    )
+    counts = error_counts([10**5] * 15, [10**5] * 15, 10**6)
     result = check(counts)
     for rate in ("positive", "negative"):
         statistic = named(result, f"standard deviation of false-{rate} rates")
@@ -335,9 +192,7 @@ def test_attacks_all_alike_are_a_surprise() -> None:
 
 def test_too_many_counts_at_their_ends_are_a_surprise() -> None:
     """Attacks that never say member are compatible with epsilon 0, but replicates would say it."""
-    counts = AttackCounts(
-        false_positives=[0] * 20, trials_h0=100, false_negatives=[100] * 20, trials_h1=100
-    )
+    counts = error_counts([0] * 20, [100] * 20, 100)
     statistic = named(check(counts), AT_ENDS)
     assert statistic.observed == 1.0
     assert statistic.surprising
@@ -345,13 +200,17 @@ def test_too_many_counts_at_their_ends_are_a_surprise() -> None:
 
 # --- the statistics ---------------------------------------------------------------------------
 
-MIXED = AttackCounts(
-    false_positives=[30, 8, 50, 2, 38],
-    trials_h0=[40, 80, 100, 20, 40],
-    false_negatives=[45, 30, 50, 10, 10],
-    trials_h1=[60, 60, 100, 100, 90],
+MIXED = error_counts(
+    [30, 8, 50, 2, 38],
+    [45, 30, 50, 10, 10],
+    [40, 80, 100, 20, 40],
+    [60, 60, 100, 100, 90],
     names=["worse", "good", "guess", "best", "leaning"],
 )
+
+
+def mixed(counts: AttackCounts = MIXED, **samples: object) -> SamplePosterior:
+    return known(counts, CountModel(delta=0.01), **samples)
 
 
 def test_fold_reflects_only_what_is_worse_than_guessing() -> None:
@@ -397,16 +256,15 @@ def test_observed_statistics_and_order_of_bases() -> None:
 
 
 def test_reflected_counts_give_the_same_answer() -> None:
-    reflected = AttackCounts(
-        false_positives=MIXED.trials_h0 - MIXED.false_positives,
-        trials_h0=MIXED.trials_h0,
-        false_negatives=MIXED.trials_h1 - MIXED.false_negatives,
-        trials_h1=MIXED.trials_h1,
+    reflected = error_counts(
+        MIXED.trials_h0 - MIXED.false_positives,
+        MIXED.trials_h1 - MIXED.false_negatives,
+        MIXED.trials_h0,
+        MIXED.trials_h1,
     )
-    draws = {"epsilon": np.array([1.0, 2.0]), "strength": np.array([0.1, 0.9])}
-    model = CountModel(delta=0.01)
+    draws = {"epsilon": [1.0, 2.0], "strength": [0.1, 0.9]}
     first, second = (
-        check_predictions(known(counts, model, **draws), rng=np.random.default_rng(3))
+        check_predictions(mixed(counts, **draws), rng=np.random.default_rng(3))
         for counts in (MIXED, reflected)
     )
     for one, other in zip(first.statistics, second.statistics, strict=True):
@@ -416,12 +274,7 @@ def test_reflected_counts_give_the_same_answer() -> None:
 
 def test_each_base_keeps_its_own_trials() -> None:
     """A single trial is always extreme; of a million trials near guessing, none ever is."""
-    counts = AttackCounts(
-        false_positives=[1, 500_000, 0],
-        trials_h0=[1, 10**6, 1],
-        false_negatives=[300_000, 1, 1],
-        trials_h1=[10**6, 1, 1],
-    )
+    counts = error_counts([1, 500_000, 0], [300_000, 1, 1], [1, 10**6, 1], [10**6, 1, 1])
     # The density on the boundary falls linearly to 0 towards its ends, so of the 4,000 counts of a
     # million trials one is at an end with probability 4e-4; the interval would not show it.
     model = CountModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=1.0))
@@ -434,12 +287,7 @@ def test_each_base_keeps_its_own_trials() -> None:
 
 
 def one_base(trials_h0: int, trials_h1: int) -> AttackCounts:
-    return AttackCounts(
-        false_positives=[trials_h0 // 5],
-        trials_h0=trials_h0,
-        false_negatives=[trials_h1 // 5],
-        trials_h1=trials_h1,
-    )
+    return error_counts([trials_h0 // 5], [trials_h1 // 5], trials_h0, trials_h1)
 
 
 def assert_interval(
@@ -489,10 +337,10 @@ def test_correlated_counts_spread_as_stated(tau: float, rho: float) -> None:
     posterior = known(
         one_base(n0, n1),
         model,
-        epsilon=np.array([1e-6]),
-        strength=np.array([0.5]),
-        within_correlation=np.array([tau]),
-        cross_correlation=np.array([rho]),
+        epsilon=1e-6,
+        strength=0.5,
+        within_correlation=tau,
+        cross_correlation=rho,
     )
     result = check_predictions(posterior, rng=np.random.default_rng(31), replicates=replicates)
     advantage = result.quantities[2]
@@ -517,17 +365,14 @@ def test_correlated_counts_spread_as_stated(tau: float, rho: float) -> None:
 
 def test_correlated_counts_are_whole_and_possible() -> None:
     """Also near the bound of tau, where the variance of the largest base nearly vanishes."""
-    counts = AttackCounts(
-        false_positives=[0, 3], trials_h0=[5, 10], false_negatives=[2, 7], trials_h1=[4, 7]
-    )
+    counts = error_counts([0, 3], [2, 7], [5, 10], [4, 7])
     rng = np.random.default_rng(32)
-    rates = rng.random((2, 3000, 2))
+    rates = rng.random((3000, 2)), rng.random((3000, 2))
     for tau, rho in ((0.9, 0.6), (-1 / 9, 0.0), (-1 / 9 + 1e-16, 1e-9)):
         tau_column, rho_column = np.full((3000, 1), tau), np.full((3000, 1), rho)
         x, y = CorrelatedNormal().sample_counts(
             counts,
-            rates[0],
-            rates[1],
+            rates,
             {"within_correlation": tau_column, "cross_correlation": rho_column},
             rng=rng,
         )
@@ -535,7 +380,7 @@ def test_correlated_counts_are_whole_and_possible() -> None:
         assert np.all((x >= 0) & (x <= counts.trials_h0))
         assert np.all((y >= 0) & (y <= counts.trials_h1))
     # Without variance the count is the mean, rounded.
-    np.testing.assert_array_equal(x[:, 1], np.rint(10 * rates[0, :, 1]))
+    np.testing.assert_array_equal(x[:, 1], np.rint(10 * rates[0][:, 1]))
 
 
 # --- engines and settings ---------------------------------------------------------------------
@@ -553,9 +398,7 @@ def test_one_base_has_no_standard_deviations() -> None:
 
 
 def test_level_sets_the_width() -> None:
-    posterior = known(
-        MIXED, CountModel(delta=0.01), epsilon=np.array([2.0]), strength=np.array([0.3])
-    )
+    posterior = mixed(epsilon=2.0, strength=0.3)
     narrow, wide = (
         check_predictions(posterior, rng=np.random.default_rng(1), level=level)
         for level in (0.5, 0.95)
@@ -576,9 +419,7 @@ def test_chunks_and_kept_replicates_are_put_together_rightly(
     """Chunks of 7 replicates, of which the first 200 are kept for the sorted values."""
     monkeypatch.setattr(predictive, "ATTACKS_AT_ONCE", 7 * len(MIXED))
     monkeypatch.setattr(predictive, "KEPT", 1)
-    posterior = known(
-        MIXED, CountModel(delta=0.01), epsilon=np.array([1.0, 3.0]), strength=np.array([0.1, 0.6])
-    )
+    posterior = mixed(epsilon=[1.0, 3.0], strength=[0.1, 0.6])
     result = check_predictions(posterior, rng=np.random.default_rng(1), replicates=300)
     chunks = list(predictive._new_attacks(posterior, 300, np.random.default_rng(1)))
     assert {len(chunk.share_at_ends) for chunk in chunks} == {7, 300 % 7}
@@ -597,12 +438,7 @@ def test_every_replicate_has_its_own_draw(monkeypatch: pytest.MonkeyPatch) -> No
     """At strength 1 and delta 0 every point lies on the curve of the epsilon drawn for it."""
     monkeypatch.setattr(predictive, "ATTACKS_AT_ONCE", 7 * 4)
     trials = 10**12
-    counts = AttackCounts(
-        false_positives=[trials // 5] * 4,
-        trials_h0=trials,
-        false_negatives=[trials // 3] * 4,
-        trials_h1=trials,
-    )
+    counts = error_counts([trials // 5] * 4, [trials // 3] * 4, trials)
     model = CountModel(delta=0.0, strength=Fixed(value=1.0))
     posterior = known(counts, model, epsilon=np.linspace(0.5, 3.0, 1000))
     chunks = list(predictive._new_attacks(posterior, 200, np.random.default_rng(1)))
@@ -615,9 +451,7 @@ def test_every_replicate_has_its_own_draw(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_bad_settings_are_refused() -> None:
-    posterior = known(
-        MIXED, CountModel(delta=0.01), epsilon=np.array([2.0]), strength=np.array([0.3])
-    )
+    posterior = mixed(epsilon=2.0, strength=0.3)
     rng = np.random.default_rng(1)
     with pytest.raises(InputError, match="replicates >= 200, got replicates=199"):
         check_predictions(posterior, rng=rng, replicates=199)

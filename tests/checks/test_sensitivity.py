@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,28 +15,25 @@ from epsilometer.engines.exact import surface
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Exponential, Fixed, HalfNormal, LogNormal, Uniform
 from tests.checks.test_warnings import draws
+from tests.drawn import error_counts
 
 Scaled = HalfNormal | Exponential | LogNormal | Uniform
 
 PROBED = [0.05, 0.25, 0.5, 0.75, 0.95]
 
 ONE = AttackCounts(false_positives=[10], trials_h0=100, false_negatives=[20], trials_h1=100)
-STRONG = AttackCounts(
-    false_positives=[40, 50], trials_h0=1000, false_negatives=[250, 200], trials_h1=1000
-)
-WEAK = AttackCounts(
-    false_positives=[50, 45], trials_h0=100, false_negatives=[48, 52], trials_h1=100
-)
+STRONG = error_counts([40, 50], [250, 200], 1000)
+WEAK = error_counts([50, 45], [48, 52], 100)
 CORRELATED = {"likelihood": CorrelatedNormal()}
 
 
+#: Its results are those of either model; here they are of the count model.
 prior_sensitivity: Any = sensitivity.prior_sensitivity
-"""Its results are those of either model; here they are of the count model."""
 
 _RUNS: dict[tuple[int, CountModel], GridPosterior] = {}
 
@@ -93,7 +90,8 @@ def test_another_prior_equals_a_separate_run(
     assert other.model.delta == posterior.model.delta
     assert excess(posterior, other) <= 1
     # Control: the original posterior is detected as different.
-    assert excess(posterior, replace(other, epsilon=posterior.marginals["epsilon"])) > 1
+    twin = SimpleNamespace(model=other.model, epsilon=posterior.marginals["epsilon"])
+    assert excess(posterior, twin) > 1
 
 
 def test_tables_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,12 @@ from epsilometer.checks.warnings import (
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed, HalfNormal
 from epsilometer.posteriors.provenance import Provenance
+from tests.drawn import error_counts
 
 TRIALS = 20
 
@@ -138,12 +139,7 @@ def test_no_warning_for_a_fixed_epsilon(monkeypatch: pytest.MonkeyPatch) -> None
 def test_trials_may_differ_between_bases() -> None:
     """12 of 12 is an end, 12 of 20 is not."""
     for last, bases in ((9, 2), (10, 1)):
-        counts = AttackCounts(
-            false_positives=[12, 12],
-            trials_h0=[12, 20],
-            false_negatives=[5, 9],
-            trials_h1=[20, last],
-        )
+        counts = error_counts([12, 12], [5, 9], [12, 20], [20, last])
         assert bases_with_extreme_counts(counts) == bases
 
 

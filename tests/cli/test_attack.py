@@ -14,6 +14,7 @@ import epsilometer as em
 from epsilometer.cli.main import run
 from tests.cli.shell import Shell
 from tests.cli.test_estimate import in_shell
+from tests.drawn import losses_of
 from tests.golden.reference import CORRELATED
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "paper" / "losses"
@@ -23,12 +24,7 @@ PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "paper" / "losses"
 def file(tmp_path: Path) -> Path:
     """Two bases of normal losses, the second with a strange name."""
     rng = np.random.default_rng(3)
-    losses = em.Losses(
-        challenge_base=["a"] * 60 + ["<b>, \x1b[1m"] * 60,
-        hypothesis=([0] * 30 + [1] * 30) * 2,
-        replicate=list(range(30)) * 4,
-        loss=rng.normal(([5.0] * 30 + [3.0] * 30) * 2),
-    )
+    losses = losses_of(("a", "<b>, \x1b[1m"), rng.normal([[5.0], [3.0]], size=(2, 2, 30)))
     path = tmp_path / "losses.csv"
     losses.write(path)
     return path
@@ -108,12 +104,7 @@ def test_a_function_of_ones_own(
 def test_a_missed_target_is_said_on_stderr(tmp_path: Path, shell: Shell) -> None:
     rng = np.random.default_rng(1)
     path = tmp_path / "losses.csv"
-    em.Losses(
-        challenge_base=["heavy"] * 400,
-        hypothesis=[0] * 200 + [1] * 200,
-        replicate=list(range(200)) * 2,
-        loss=np.exp(3 * rng.standard_normal(400)),
-    ).write(path)
+    losses_of(["heavy"], np.exp(3 * rng.standard_normal((1, 2, 200)))).write(path)
     err = shell("attack", path)[1]
     assert err.startswith("epsilometer: warning: 1 of 1 bases missed the target")
     assert "logit" in err

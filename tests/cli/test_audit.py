@@ -17,27 +17,18 @@ import epsilometer as em
 from epsilometer.cli import audit
 from epsilometer.cli.main import run
 from epsilometer.measurement.plan import Task, training_stream
-from epsilometer.measurement.rows import Progress
+from epsilometer.measurement.run import Progress
 from tests.cli.shell import Shell
+from tests.cli.small_audit import audit_text, clipped, edited
 from tests.cli.test_estimate import PROGRAM, in_shell
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
-CONFIG = """
-[population]
-source = "directions"
-[audit]
-challenge_bases = 3
-replicates = 12
-dataset_size = 20
-seed = 1
-[algorithm]
-object = "clipped-mean"
-options = { noise = 0.02, records = 20 }
-[estimate]
-model = "count"
-delta = 0.1
-"""
+CONFIG = audit_text(
+    "challenge_bases = 3\nreplicates = 12\ndataset_size = 20",
+    clipped(0.02, 20),
+    'model = "count"\ndelta = 0.1',
+)
 
 
 @pytest.fixture
@@ -66,12 +57,6 @@ def found(audited: Path) -> dict[str, Any]:
 def done(audited: Path, config: Path) -> Path:
     """The configuration of a finished audit that may be changed, beside its store."""
     shutil.copy(audited / "audit.db", config.parent)
-    return config
-
-
-def edited(config: Path, old: str, new: str) -> Path:
-    assert old in config.read_text()
-    config.write_text(config.read_text().replace(old, new))
     return config
 
 
@@ -383,17 +368,6 @@ def test_an_infinite_epsilon_is_no_promise_and_never_passes(quick: Path, shell: 
     assert "there is nothing to refute: the audit does not stop early" in err
 
 
-def test_a_promise_about_other_neighbours_is_left_aside(quick: Path, shell: Shell) -> None:
-    edited(quick, "seed = 1", 'seed = 1\nadjacency = "replace"')
-    assert "claim" not in shell.json("audit", quick)
-    out, err = printed(quick, shell)
-    assert "exceeds" not in out
-    assert "replaces records, so the promise is left aside" in err
-    assert err.count("\n") == 2  # and the one about delta
-    edited(quick, "delta = 0.1", "delta = 0.1\nclaim = 3.0")
-    assert shell.json("audit", quick)["claim"]["source"] == "configuration"
-
-
 @pytest.mark.parametrize(
     ("name", "answer", "expected"),
     [
@@ -457,6 +431,10 @@ def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
         ("seed = 1", 'seed = 1\nadjacency = "swap"', "[audit] adjacency: expected 'include' or"),
         ("delta = 0.1", "delta = 1.0", "[estimate] delta: expected less than 1"),
         ("delta = 0.1", "", "[estimate] delta is missing"),
+        ('"count"', '"best"', "[estimate] model: expected"),
+        ("delta", 'family = "cauchy"\ndelta', "[estimate] family: expected"),
+        ("delta", "mixing = 2.0\ndelta", "[estimate] mixing: expected free, none or a number in"),
+        ("delta", "strength = 2\ndelta", "[estimate] strength: expected free or a number in"),
         ("[estimate]", "[estimates]", "table [estimate] is missing"),
         ("[population]", "[population", "not valid TOML"),
         ('"directions"', '"nowhere.npz"', "[population] source: "),
@@ -517,20 +495,3 @@ def test_the_shipped_example_knows_its_answer(tmp_path: Path) -> None:
     low, high = json.loads(done.stdout)["epsilon"]["interval"]
     truth = em.training.ClippedMean(noise=0.01, records=100).epsilon(0.1)
     assert low < truth < high
-
-
-def test_modules_without_a_file_are_not_sent_as_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PyTorch has some whose file is a bare name; from the audit's folder they look like its own."""
-    import torch
-
-    from epsilometer.inputs import loading
-    from epsilometer.measurement import executors
-
-    assert not Path(torch.ops.__file__).is_absolute()
-    monkeypatch.setattr(executors, "_sent", set())
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bare_training.py").write_text("algorithm = object()\n", encoding="utf-8")
-    loading.load_object("bare_training:algorithm", folder=tmp_path, place="here")
-    assert executors._sent == {"bare_training"}

@@ -9,22 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import Shell
-
-CONFIG = """
-[population]
-source = "directions"
-[audit]
-challenge_bases = 3
-replicates = 12
-dataset_size = 20
-seed = 1
-[algorithm]
-object = "{name}:algorithm"
-[estimate]
-model = "count"
-likelihood = "binomial"
-delta = 0.01
-"""
+from tests.cli.small_audit import own_audit
 
 TRAINING = """
 class Own:
@@ -39,11 +24,7 @@ algorithm = Own()
 
 
 def audit(folder: Path, name: str, drawn: str) -> str:
-    """The configuration of an audit with code of its own; a name for each, as modules stay loaded."""
-    (folder / f"{name}.py").write_text(TRAINING.format(drawn=drawn), encoding="utf-8")
-    config = folder / f"{name}.toml"
-    config.write_text(CONFIG.format(name=name), encoding="utf-8")
-    return str(config)
+    return own_audit(folder, name, TRAINING.format(drawn=drawn), (3, 12))
 
 
 def asked(shell: Shell, *arguments: object, code: int = 0) -> tuple[Any, str]:
@@ -95,8 +76,7 @@ def test_code_that_fails_is_shown_and_mended(
     assert "epsilometer/measurement" not in err
     assert "\x1b" not in err
     # The code is mended: nothing is lost, so nothing is asked.
-    (tmp_path / "fails_b.py").write_text(TRAINING.format(drawn="rng.normal()"), encoding="utf-8")
-    Path(config).write_text(CONFIG.format(name="fails_b"), encoding="utf-8")
+    config = audit(tmp_path, "fails_b", "rng.normal()")
     found, _ = asked(shell, "audit", config, "--check")
     assert found["models_trained"] == 3
     assert asked(shell, "status", "audit.db")[0]["failures"] == []

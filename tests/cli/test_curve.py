@@ -143,8 +143,6 @@ def test_the_page_is_about_the_first_delta(good: Path, tmp_path: Path) -> None:
         (["--delta", "1e-6,1e-4", "--claim-curve", "CLAIM", "--claim", "1"], "got both"),
         (["--delta", "1e-9,1e-8", "--claim-curve", "CLAIM"], "nothing is claimed at any"),
         (["--delta", "1e-6,1e-4", "--claim-curve", "nowhere.csv"], "nowhere.csv"),
-        (["--delta", "1e-6,1e-4", "--fail-on", "fail"], "needs a claimed epsilon"),
-        (["--delta", "x"], "expected --delta"),
     ],
 )
 def test_refused_in_one_line(

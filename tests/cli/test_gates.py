@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
 
 COUNTS = (
@@ -42,35 +42,26 @@ def outcome(path: Path) -> str:
     ],
 )
 def test_estimate_tells_all_gates_the_same(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    claim: str,
-    fail_on: str,
-    code: int,
-    found: str,
-    kind: str,
+    folder: Path, shell: Shell, claim: str, fail_on: str, code: int, found: str, kind: str
 ) -> None:
     arguments = ["estimate", "counts.csv", "--delta", "0.01", "--claim", claim, "--json"]
-    arguments += ["--fail-on", fail_on, "--junit", "j.xml", "--badge", "b.svg"]
-    assert run([*arguments, "--annotate", "github"]) == code
-    printed = capsys.readouterr()
-    label = json.loads(printed.out)["verdict"]["outcome"]
+    arguments += ["--fail-on", fail_on, "--junit", "j.xml"]
+    out, err = shell(*arguments, "--annotate", "github", code=code)
+    label = json.loads(out)["verdict"]["outcome"]
     assert outcome(folder / "j.xml") == found
-    assert f"ε ≤ {claim} at δ=0.01: {label}" in (folder / "b.svg").read_text(encoding="utf-8")
-    (line,) = (line for line in printed.err.splitlines() if line.startswith("::"))
+    (line,) = (line for line in err.splitlines() if line.startswith("::"))
     assert line.startswith(f"::{kind} file=counts.csv,title=Epsilometer%3A {label}")
     assert label in (folder / "summary.md").read_text(encoding="utf-8")
 
 
 def test_annotations_name_files_from_the_workspace(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "inner").mkdir()
     monkeypatch.setenv("GITHUB_WORKSPACE", str(folder))
     monkeypatch.chdir(folder / "inner")
     arguments = ["estimate", "../counts.csv", "--delta", "0.01", "--annotate", "github"]
-    assert run(arguments) == 0
-    assert "::notice file=counts.csv,title=Epsilometer::" in capsys.readouterr().err
+    assert "::notice file=counts.csv,title=Epsilometer::" in shell(*arguments)[1]
 
 
 @pytest.mark.parametrize(
@@ -83,14 +74,9 @@ def test_annotations_name_files_from_the_workspace(
 )
 @pytest.mark.parametrize("annotate", [["--annotate", "github"], ["--annotate=github"], []])
 def test_input_errors_are_annotated_if_asked(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    words: str,
-    annotate: list[str],
+    folder: Path, shell: Shell, arguments: list[str], words: str, annotate: list[str]
 ) -> None:
-    assert run([*arguments, *annotate]) == 2
-    message, *commands = capsys.readouterr().err.splitlines()
+    message, *commands = shell(*arguments, *annotate, code=2)[1].splitlines()
     assert message.startswith("epsilometer: ")
     assert words in message
     assert len(commands) == bool(annotate)
@@ -99,59 +85,45 @@ def test_input_errors_are_annotated_if_asked(
 
 
 def test_nothing_is_annotated_unless_asked(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert run(["estimate", "counts.csv", "--delta", "0.01", "--claim", "1"]) == 0
-    assert "::" not in capsys.readouterr().err
+    assert "::" not in shell("estimate", "counts.csv", "--delta", "0.01", "--claim", "1")[1]
     assert not (folder / "summary.md").exists()
 
 
-def test_audit_with_variants(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_with_variants(folder: Path, shell: Shell) -> None:
     text = AUDIT.replace("noise = 0.02", "noise = 0.0")
     text = text.replace("[attack]", "output_perturbation = [0.02, 2.0]\n[attack]")
     (folder / "audit.toml").write_text(text)
     arguments = ["audit", "audit.toml", "--claim", "0.05", "--fail-on", "inconclusive"]
-    arguments += ["--junit", "j.xml", "--badge", "b.svg", "--annotate", "github"]
-    assert run(arguments) == 3
+    arguments += ["--junit", "j.xml", "--annotate", "github"]
+    err = shell(*arguments, code=3)[1]
     cases = list(ElementTree.parse(folder / "j.xml").getroot().iter("testcase"))
     assert [case.get("classname") for case in cases] == ["epsilometer.0.02", "epsilometer.2.0"]
-    badges = sorted(path.name for path in folder.glob("*.svg"))
-    assert badges == ["b-variant-0.02.svg", "b-variant-2.0.svg"]
-    assert capsys.readouterr().err.count(" file=audit.toml,title=") == 2
+    assert err.count(" file=audit.toml,title=") == 2
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--junit", "x.html"], "x.html: expected a file name for --junit that ends in .xml"),
-        (["--badge", "x.png"], "x.png: expected a file name for --badge that ends in .svg"),
         (["--junit", "none/x.xml"], "the folder for --junit does not exist"),
         (["--annotate", "gitlab"], "annotate"),
-        (["--log", "wandb"], "log"),
     ],
 )
 def test_wrong_outputs_are_refused_before_any_work(
-    folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+    folder: Path, shell: Shell, options: list[str], words: str
 ) -> None:
-    assert run(["estimate", "counts.csv", "--delta", "0.01", *options]) == 2
-    printed = capsys.readouterr()
-    assert words in " ".join(printed.err.split())
-    assert printed.out == ""
+    assert words in shell.refused("estimate", "counts.csv", "--delta", "0.01", *options)
     assert sorted(os.listdir(folder)) == ["counts.csv"]
 
 
-def test_only_files_of_earlier_runs_are_replaced(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_files_of_earlier_runs_are_replaced(folder: Path, shell: Shell) -> None:
     arguments = ["estimate", "counts.csv", "--delta", "0.01", "--junit", "j.xml"]
-    arguments += ["--badge", "b.svg"]
-    assert run(arguments) == 0
-    assert run(arguments) == 0
-    for name in ("j.xml", "b.svg"):
-        (folder / name).write_text("<svg>somebody's own</svg>")
-        capsys.readouterr()
-        assert run(arguments) == 2
-        assert f"{name}: exists already" in " ".join(capsys.readouterr().err.split())
-        assert "own" in (folder / name).read_text()
-        assert run([*arguments, "--force"]) == 0
+    shell(*arguments)
+    shell(*arguments)
+    (folder / "j.xml").write_text("<xml>somebody's own</xml>")
+    assert "j.xml: exists already" in shell.refused(*arguments)
+    assert "own" in (folder / "j.xml").read_text()
+    shell(*arguments, "--force")

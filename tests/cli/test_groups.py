@@ -45,7 +45,7 @@ def test_an_option_says_how_groups_depend(grouped: str, shell: Shell) -> None:
     ("options", "said"),
     [
         (["--dependence", "no"], "dependence"),
-        (["--likelihood", "correlated"], "use MCMC"),
+        (["--likelihood", "correlated"], "not supported"),
         (["--likelihood", "correlated", "--dependence", "pooled"], "PooledGroups"),
     ],
 )

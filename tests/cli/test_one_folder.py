@@ -16,11 +16,12 @@ from epsilometer.cli.main import run
 from epsilometer.testing import InconclusiveWarning, assert_private
 from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
+from tests.drawn import losses_of
 
 HEADER = "false_positives,trials_h0,false_negatives,trials_h1"
 ROWS = ("10,100,20,100", "30,100,30,100")
+#: Claims that the audits below refute, leave open, and let pass.
 FAIL, OPEN, PASS = "0.2", "1.5", "30"
-"""Claims that the audits below refute, leave open, and let pass."""
 
 
 def write_counts(path: Path, design: str | None, rows: tuple[str, ...] = ROWS) -> Path:
@@ -37,17 +38,10 @@ def likelihood(found: dict[str, Any]) -> str:
 def losses(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three bases of 2 x 35 models, on scales of their own."""
     rng = np.random.default_rng(7)
-    bases, models = 3, 35
-    member = np.tile(np.repeat([0, 1], models), bases)
-    place = np.repeat([0.0, 3.0, -3.0], 2 * models)
-    logits = rng.standard_normal(len(member)) + 1.5 * member + place
+    shift = np.array([0.0, 3.0, -3.0])[:, None, None] + np.array([[0.0], [1.5]])
+    logits = rng.standard_normal((3, 2, 35)) + shift
     path = tmp_path_factory.mktemp("losses") / "losses.csv"
-    em.Losses(
-        challenge_base=np.repeat(["one", "two", "three"], 2 * models),
-        hypothesis=member,
-        replicate=np.tile(np.arange(models), 2 * bases),
-        loss=np.log1p(np.exp(-logits)),
-    ).write(path)
+    losses_of(("one", "two", "three"), np.log1p(np.exp(-logits))).write(path)
     return path
 
 
@@ -229,9 +223,7 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(counted: Path, shell: She
     )
     whole = shell.json("estimate", counted, "--model", "curve", "--family", "gaussian")
     assert whole["model"] == "curve"
-    assert "at least 0 for statistic logit" in shell.refused(
-        "estimate", counted, "--statistic", "logit"
-    )
+    assert "for the statistic logit" in shell.refused("estimate", counted, "--statistic", "logit")
 
 
 def test_a_result_keeps_its_claim_while_it_grows(tmp_path: Path, shell: Shell) -> None:

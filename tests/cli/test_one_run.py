@@ -13,40 +13,22 @@ import pytest
 import epsilometer as em
 from epsilometer.cli.main import run
 from tests.cli.shell import Shell
+from tests.cli.small_audit import audit_text, clipped, edited
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "one-run"
 
-CONFIG = """
-[population]
-source = "directions"
-[audit]
-design = "one-run"
-canaries = 300
-dataset_size = 50
-seed = 1
-[algorithm]
-object = "clipped-mean"
-options = { noise = 0.004, records = 200 }
-[estimate]
-delta = 1e-5
-"""
+CONFIG = audit_text(
+    'design = "one-run"\ncanaries = 300\ndataset_size = 50', clipped(0.004, 200), "delta = 1e-5"
+)
 
 
-LEAKING = """
-[population]
-source = "digits"
-[audit]
-design = "one-run"
-canaries = 300
-canary_kind = "mislabelled"
-dataset_size = 400
-seed = 1
-[algorithm]
-object = "network"
-options = { hidden = 64, classes = 10, epochs = 100, batch_size = 20, learning_rate = 0.1 }
-[estimate]
-delta = 1e-5
-"""
+LEAKING = audit_text(
+    'design = "one-run"\ncanaries = 300\ncanary_kind = "mislabelled"\ndataset_size = 400',
+    'object = "network"\noptions = { hidden = 64, classes = 10, epochs = 100, batch_size = 20, '
+    "learning_rate = 0.1 }",
+    "delta = 1e-5",
+    "digits",
+)
 
 
 @pytest.fixture
@@ -76,12 +58,6 @@ def leaking(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another one, of a mean."""
     return audited(tmp_path_factory.mktemp("plain"), CONFIG)
-
-
-def edited(config: Path, old: str, new: str) -> Path:
-    assert old in config.read_text()
-    config.write_text(config.read_text().replace(old, new))
-    return config
 
 
 def test_the_whole_way(leaking: Path, shell: Shell) -> None:

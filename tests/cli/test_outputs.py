@@ -11,22 +11,12 @@ import pytest
 import epsilometer as em
 from epsilometer.cli import outputs
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNTS = str(EXAMPLES / "counts.csv")
 HALF_CURVE = AUDIT.replace('model = "count"\nlikelihood = "binomial"\n', "")
-
-
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:
-    """Exit code 2, one line with these words on stderr, and nothing on stdout."""
-    capsys.readouterr()
-    assert run(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    for word in words:
-        assert word in err
 
 
 @pytest.fixture(scope="module")
@@ -65,24 +55,26 @@ def test_wrong_endings_are_refused_before_any_work(
     expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    shell: Shell,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused(arguments, capsys, expected)
+    assert expected in shell.refused(*arguments)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_figures_and_tables_are_not_overwritten(
-    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    audited: Path, tmp_path: Path, shell: Shell
 ) -> None:
     drawing = ["compare", COUNTS, "--delta", "0.01", "--figure", str(tmp_path / "x.png")]
     counting = ["attack", str(audited / "audit.db"), "--output", str(tmp_path / "counts.csv")]
     exporting = ["losses", "export", str(audited / "audit.db"), str(tmp_path / "losses.csv")]
-    refused([*exporting[:-1], str(tmp_path / "x.xlsx")], capsys, ".csv or .parquet")
+    assert ".csv or .parquet" in shell.refused(*exporting[:-1], str(tmp_path / "x.xlsx"))
     for command in (drawing, counting, exporting):
         assert run(command) == 0
         Path(command[-1]).write_bytes(b"mine")
-        refused(command, capsys, "exists already", "--force")
+        said = shell.refused(*command)
+        assert "exists already" in said
+        assert "--force" in said
         assert Path(command[-1]).read_bytes() == b"mine"
         assert run([*command, "--force"]) == 0
         assert Path(command[-1]).read_bytes() != b"mine"
@@ -93,9 +85,7 @@ def test_a_device_is_no_file_to_lose() -> None:
 
 
 @pytest.mark.slow
-def test_a_result_is_replaced_by_one_from_the_same_data_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_is_replaced_by_one_from_the_same_data_only(tmp_path: Path, shell: Shell) -> None:
     folder = str(tmp_path / "result")
     assert run(["estimate", COUNTS, "--delta", "0.01", "--output", folder]) == 0
     assert run(["estimate", COUNTS, "--delta", "0.1", "--output", folder]) == 0
@@ -103,25 +93,25 @@ def test_a_result_is_replaced_by_one_from_the_same_data_only(
     other = str(tmp_path / "other.csv")
     em.AttackCounts.read(COUNTS).take([0, 1]).write(other)
     command = ["estimate", other, "--delta", "0.01", "--output", folder]
-    refused(command, capsys, "not of the same data", "--force")
+    said = shell.refused(*command)
+    assert "not of the same data" in said
+    assert "--force" in said
     assert len(em.load(tmp_path / "result" / "posterior.nc").counts) == 10
     assert run([*command, "--force"]) == 0
     assert len(em.load(tmp_path / "result" / "posterior.nc").counts) == 2
 
 
-def test_a_folder_with_other_files_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for option in ("--output", "--figures"):
         command = ["estimate", COUNTS, "--delta", "0.01", option, str(tmp_path)]
-        refused(command, capsys, "not empty", "--force")
+        said = shell.refused(*command)
+        assert "not empty" in said
+        assert "--force" in said
 
 
 @pytest.mark.slow
-def test_an_audit_may_be_repeated_into_its_own_outputs(
-    audited: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_audit_may_be_repeated_into_its_own_outputs(audited: Path, shell: Shell) -> None:
     before = (audited / "report.html").stat().st_mtime_ns
     assert run(audit_in(audited)) == 0
     assert (audited / "report.html").stat().st_mtime_ns > before
@@ -132,17 +122,15 @@ def test_an_audit_may_be_repeated_into_its_own_outputs(
     assert outputs.own_files(audited / "result") == {(audited / "report.html").resolve()}
 
 
-def test_other_audits_and_files_are_left_alone(
-    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_audits_and_files_are_left_alone(audited: Path, tmp_path: Path, shell: Shell) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(audited, folder)
     (folder / "report.html").write_text("a page of somebody else")
-    refused(audit_in(folder), capsys, "report.html: exists already")
+    assert "report.html: exists already" in shell.refused(*audit_in(folder))
     (folder / "report.html").unlink()
     (folder / "audit.toml").write_text(HALF_CURVE.replace("noise = 0.02", "noise = 0.03"))
     (folder / "audit.db").unlink()
-    refused(audit_in(folder), capsys, "not of the same data")
+    assert "not of the same data" in shell.refused(*audit_in(folder))
     assert not (folder / "audit.db").exists()  # nothing was trained for it
     assert run([*audit_in(folder), "--force"]) == 0
 

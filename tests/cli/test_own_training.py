@@ -15,22 +15,7 @@ import pytest
 from epsilometer import _extras
 from epsilometer.cli.main import run
 from tests.cli.shell import Shell
-
-CONFIG = """
-[population]
-source = "directions"
-[audit]
-challenge_bases = 2
-replicates = 6
-dataset_size = 20
-seed = 1
-[algorithm]
-object = "{name}:algorithm"
-[estimate]
-model = "count"
-likelihood = "binomial"
-delta = 0.01
-"""
+from tests.cli.small_audit import own_audit
 
 OWN = """
 import numpy as np
@@ -53,16 +38,8 @@ algorithm = em.Opacus(module=module, fit=fit)
 """
 
 
-def written(folder: Path, name: str, code: str) -> str:
-    """The configuration of an audit; its module has a name that no other test uses."""
-    (folder / f"{name}.py").write_text(code, encoding="utf-8")
-    config = folder / f"{name}.toml"
-    config.write_text(CONFIG.format(name=name), encoding="utf-8")
-    return str(config)
-
-
 def own(folder: Path, name: str, train: str = "return rng.normal()", loss: str = "") -> str:
-    return written(folder, name, OWN.format(train=train, loss=loss or "return model"))
+    return own_audit(folder, name, OWN.format(train=train, loss=loss or "return model"))
 
 
 class Missing:
@@ -84,14 +61,14 @@ def test_a_missing_library_comes_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Missing(module), *sys.meta_path])
-    config = written(tmp_path, f"needs_{module}", f"import {module}\n")
+    config = own_audit(tmp_path, f"needs_{module}", f"import {module}\n")
     line = shell.refused("audit", config)
     assert "ModuleNotFoundError" in line
     assert line.endswith(f"To install it: {_extras.advice(extra, module)}")
 
 
 def test_a_library_of_no_extra_is_only_named(tmp_path: Path, shell: Shell) -> None:
-    config = written(tmp_path, "needs_other", "import no_such_library\n")
+    config = own_audit(tmp_path, "needs_other", "import no_such_library\n")
     line = shell.refused("audit", config)
     assert line.endswith("(ModuleNotFoundError: No module named 'no_such_library').")
 
@@ -139,7 +116,7 @@ def test_nan_losses_of_a_module_raise_no_numpy_warning() -> None:
     import numpy as np
 
     from epsilometer.measurement.population import Dataset
-    from epsilometer.training.torch_modules import cross_entropies
+    from epsilometer.training.pytorch import cross_entropies
 
     module = torch.nn.Linear(2, 2)
     with torch.no_grad():
@@ -156,7 +133,7 @@ def test_a_failing_opacus_loop_shows_the_users_line(
 ) -> None:
     pytest.importorskip("opacus")
     name = f"wrong_loop_{len(claim)}"
-    config = written(tmp_path, name, OPACUS)
+    config = own_audit(tmp_path, name, OPACUS)
     err = shell("audit", config, *claim, code=2)[1].splitlines()
     shown = next(n for n, line in enumerate(err) if f'{name}.py", line 7, in fit' in line)
     assert "the wrong number of features" in err[shown + 1]

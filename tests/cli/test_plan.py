@@ -15,32 +15,20 @@ import pytest
 
 import epsilometer as em
 from epsilometer.auditing.stopping import interim_sizes
-from epsilometer.cli.main import run
 from epsilometer.model.region import sample_rings
+from tests.cli.shell import Shell
+from tests.cli.small_audit import COUNTED, audit_text, clipped
 from tests.cli.test_estimate import PROGRAM
 from tests.drawn import binomial_counts
 
 CURVE = ["plan", "--workers", "1", "--epsilon", "8", "--delta", "1e-5"]
 PROVE = [*CURVE, "--most-bases", "5", "--most-challenges", "200"]
 
-CONFIG = """
-[population]
-source = "directions"
-[audit]
-challenge_bases = 12
-replicates = 40
-dataset_size = 20
-seed = 1
-[algorithm]
-object = "clipped-mean"
-options = { noise = 0.02, records = 20 }
-[attack]
-target_alpha = 0.2
-[estimate]
-model = "count"
-delta = 0.1
-likelihood = "binomial"
-"""
+CONFIG = audit_text(
+    "challenge_bases = 12\nreplicates = 40\ndataset_size = 20",
+    clipped(0.02, 20) + "\n[attack]\ntarget_alpha = 0.2",
+    COUNTED.format(delta=0.1),
+)
 
 
 @pytest.fixture
@@ -53,12 +41,9 @@ def config(tmp_path: Path) -> Path:
 # --- plan -------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_told_drawn_and_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_is_told_drawn_and_written(tmp_path: Path, shell: Shell) -> None:
     wish = ["--prove", "1", "--models-per-second", "2", "--output", str(tmp_path / "plan")]
-    assert run([*PROVE, *wish]) == 0
-    out, err = capsys.readouterr()
+    out, err = shell(*PROVE, *wish)
     assert "so far: " in err
     body = out.split("\nWritten to")[0]
     assert max(map(len, body.splitlines())) <= 80
@@ -74,10 +59,8 @@ def test_a_plan_is_told_drawn_and_written(
     assert len((tmp_path / "plan" / "plan.csv").read_text().splitlines()) > 1
     assert (tmp_path / "plan" / "plan.png").read_bytes().startswith(b"\x89PNG")
     # The same object as JSON; and a folder in use is not overwritten.
-    assert run([*PROVE, *wish[:4], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == written
-    assert run([*PROVE, *wish]) == 2
-    assert "--force" in capsys.readouterr().err
+    assert shell.json(*PROVE, *wish[:4]) == written
+    assert "--force" in shell.refused(*PROVE, *wish)
 
 
 @pytest.mark.parametrize(
@@ -91,62 +74,53 @@ def test_a_plan_is_told_drawn_and_written(
         ),
     ],
 )
-def test_every_design_is_planned(
-    design: list[str], sizes: set[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run([*CURVE, *design, "--prove", "1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_every_design_is_planned(design: list[str], sizes: set[str], shell: Shell) -> None:
+    found = shell.json(*CURVE, *design, "--prove", "1")
     assert set(found["recommended"]["sizes"]) == sizes
     assert found["quick"]
 
 
-def test_what_the_audit_assumes_reaches_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_audit_assumes_reaches_the_model(shell: Shell) -> None:
     told = ["--family", "gaussian", "--mixing", "none", "--known-strength", "--strength", "0.5"]
-    assert run([*CURVE, *told, "--width", "90", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = shell.json(*CURVE, *told, "--width", "90")
     assert found["nothing_needed"]
     assert (found["model"]["families"], found["model"]["mixing"]) == (["gaussian"], "none")
     assert found["model"]["strength"] == repr(em.families.FixedStrength(value=0.5))
     assert found["scenario"]["assumed"]["strength"] == 0.5
 
 
-def test_a_pilot_brings_its_own_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pilot_brings_its_own_model(tmp_path: Path, shell: Shell) -> None:
     rng = np.random.default_rng(2)
     alpha, beta = sample_rings(2.0, 1e-3, 0.5, size=(5,), rng=rng)
     counts = binomial_counts(alpha, beta, 50, 50, rng)
     em.estimate(counts, em.CountModel(delta=1e-3)).save(tmp_path / "posterior.nc")
     pilot = ["plan", "--workers", "1", "--simulations", "8", "--pilot", str(tmp_path)]
-    assert run([*pilot, "--most-bases", "10", "--extend", "--width", "4", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = shell.json(*pilot, "--most-bases", "10", "--extend", "--width", "4")
     assert found["model"]["likelihood"] == "IndependentBinomial"
     assert found["scenario"]["pilot"]["extended"]
     assert {design["sizes"]["challenges"] for design in found["designs"]} == {50}
     assert min(design["sizes"]["bases"] for design in found["designs"]) > 5
-    assert run([*pilot, "--delta", "0.1", "--width", "4"]) == 2
-    assert "--delta is that of the pilot" in capsys.readouterr().err
+    assert "--delta is that of the pilot" in shell.refused(*pilot, "--delta", "0.1", "--width", "4")
 
 
-def test_a_pilot_may_be_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pilot_may_be_scores(tmp_path: Path, shell: Shell) -> None:
     rng = np.random.default_rng(2)
     scores = em.Scores(
         without=[*rng.normal(size=(3, 40))], with_point=[*rng.normal(3, size=(3, 40))]
     )
     scores.write(tmp_path / "scores.csv")
     pilot = ["plan", "--workers", "1", "--pilot", str(tmp_path / "scores.csv"), "--prove", "0.5"]
-    assert run([*pilot, "--delta", "1e-3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = shell.json(*pilot, "--delta", "1e-3")
     assert found["model"]["kind"] == "curve"
     assert found["recommended"]["sizes"]["bases"] >= 5
-    assert run(pilot) == 2
-    assert "delta" in capsys.readouterr().err
+    assert "delta" in shell.refused(*pilot)
 
 
-def test_nothing_to_do_is_said_and_leaves_no_figure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_to_do_is_said_and_leaves_no_figure(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    assert run([*CURVE, "--width", "9", "--output", str(tmp_path), "--force"]) == 0
-    assert capsys.readouterr().out.startswith("Nothing needs to be measured")
+    assert shell.said(*CURVE, "--width", "9", "--output", str(tmp_path), "--force").startswith(
+        "Nothing needs to be measured"
+    )
     assert not (tmp_path / "plan.png").exists()
 
 
@@ -170,31 +144,24 @@ def test_nothing_to_do_is_said_and_leaves_no_figure(
     ],
 )
 def test_bad_options_are_refused_in_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, shell: Shell
 ) -> None:
-    assert run([*CURVE, *arguments]) == 2
-    err = capsys.readouterr().err
+    err = shell(*CURVE, *arguments, code=2)[1]
     assert message in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("missing", [["plan", "--width", "1"], ["plan", "--pilot", "x.nc"]])
-def test_missing_assumptions_are_named(
-    missing: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run([*missing, "--width", "1"]) == 2
-    err = capsys.readouterr().err
+def test_missing_assumptions_are_named(missing: list[str], shell: Shell) -> None:
+    err = shell(*missing, "--width", "1", code=2)[1]
     assert "--epsilon E and --delta D" in err or "x.nc" in err
 
 
 # --- an audit that stops by itself ------------------------------------------------------------
 
 
-def audited(config: Path, capsys: pytest.CaptureFixture[str], width: float) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run(["audit", str(config), "--json", "--until-width", str(width)]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+def audited(config: Path, shell: Shell) -> dict[str, Any]:
+    return shell.json("audit", config, "--until-width", "2.6")
 
 
 def test_interim_analyses_grow_by_a_quarter_and_end_at_the_most() -> None:
@@ -204,8 +171,8 @@ def test_interim_analyses_grow_by_a_quarter_and_end_at_the_most() -> None:
     assert sizes == sorted(set(sizes))
 
 
-def test_stops_when_narrow_enough(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = audited(config, capsys, 2.6)
+def test_stops_when_narrow_enough(config: Path, shell: Shell) -> None:
+    found = audited(config, shell)
     stopping = found["stopping"]
     used = stopping["bases_used"]
     low, high = found["epsilon"]["interval"]
@@ -217,18 +184,14 @@ def test_stops_when_narrow_enough(config: Path, capsys: pytest.CaptureFixture[st
     assert found["models_trained"] == 80 * used
     # As if so many bases had been asked for from the start.
     config.write_text(CONFIG.replace("challenge_bases = 12", f"challenge_bases = {used}"))
-    assert run(["audit", str(config), "--json"]) == 0
-    plain = json.loads(capsys.readouterr().out)
+    plain = shell.json("audit", str(config))
     assert plain["epsilon"] == found["epsilon"]
     assert plain["plan"] == found["plan"]
     assert (plain["models_trained"], plain["models_reused"]) == (0, 80 * used)
 
 
-def test_a_width_out_of_reach_uses_every_base(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["audit", str(config), "--until-width", "0.01"]) == 0
-    out, err = capsys.readouterr()
+def test_a_width_out_of_reach_uses_every_base(config: Path, shell: Shell) -> None:
+    out, err = shell("audit", str(config), "--until-width", "0.01")
     said = " ".join(out.split())
     assert "All 12 challenge bases were used" in said
     assert (
@@ -240,9 +203,9 @@ def test_a_width_out_of_reach_uses_every_base(
 
 
 def test_killed_and_started_again_stops_at_the_same_base(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, tmp_path: Path, shell: Shell
 ) -> None:
-    whole = audited(config, capsys, 2.6)
+    whole = audited(config, shell)
     (tmp_path / "audit.db").unlink()
     command = [sys.executable, "-c", PROGRAM, "audit", str(config), "--until-width", "2.6"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -250,11 +213,10 @@ def test_killed_and_started_again_stops_at_the_same_base(
         while not (tmp_path / "audit.db").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-    again = audited(config, capsys, 2.6)
+    again = audited(config, shell)
     assert again["stopping"] == whole["stopping"]
     assert again["epsilon"] == whole["epsilon"]
 
 
-def test_the_wanted_width_is_checked(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", str(config), "--until-width", "0"]) == 2
-    assert "expected until_width > 0" in capsys.readouterr().err
+def test_the_wanted_width_is_checked(config: Path, shell: Shell) -> None:
+    assert "expected until_width > 0" in shell.refused("audit", str(config), "--until-width", "0")

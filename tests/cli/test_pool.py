@@ -6,41 +6,19 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
 from tests.cli.shell import Shell
+from tests.cli.small_audit import audit_text, clipped, edited, write_records
 
-CONFIG = """
-[population]
-source = "records.npz"
-[audit]
-design = "pool"
-models = 24
-pool_size = 40
-points = 4
-references = 6
-challenge = "pilot"
-seed = 1
-[algorithm]
-object = "clipped-mean"
-options = { noise = 0.02, records = 20 }
-[attack]
-method = "loss"
-[estimate]
-delta = 0.001
-family = "gaussian"
-mixing = "none"
-claim = 20.0
-"""
-
-
-def write_records(folder: Path) -> None:
-    """A small population of directions: quickly read, again and again."""
-    rows = np.random.default_rng(1).standard_normal((200, 64))
-    np.savez(folder / "records.npz", features=rows / np.linalg.norm(rows, axis=1, keepdims=True))
+CONFIG = audit_text(
+    'design = "pool"\nmodels = 24\npool_size = 40\npoints = 4\nreferences = 6\nchallenge = "pilot"',
+    clipped(0.02, 20) + '\n[attack]\nmethod = "loss"',
+    'delta = 0.001\nfamily = "gaussian"\nmixing = "none"\nclaim = 20.0',
+    "records.npz",
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +37,6 @@ def config(tmp_path: Path) -> Path:
     path.write_text(CONFIG)
     write_records(tmp_path)
     return path
-
-
-def edited(config: Path, old: str, new: str) -> Path:
-    assert old in config.read_text()
-    config.write_text(config.read_text().replace(old, new))
-    return config
 
 
 # --- the whole way --------------------------------------------------------------------------------
@@ -188,19 +160,19 @@ WRONG = {
     "[attack] statistic is for many models": ('method = "loss"', 'statistic = "logit"'),
     "[attack] target_alpha is for many": ('method = "loss"', "target_alpha = 0.1"),
     "[estimate] model: pools are read by": ("delta = 0.001", 'delta = 0.001\nmodel = "count"'),
-    "[audit] expected points <= 40, the size of the pool": ("points = 4", "points = 41"),
+    "[audit] expected points <= 40": ("points = 4", "points = 41"),
     "[audit] points: expected greater than": ("points = 4", "points = 0"),
     "[audit] share: expected greater than 0": ("seed = 1", "seed = 1\nshare = 0.0"),
     "[audit] share: expected less than 1": ("seed = 1", "seed = 1\nshare = 1.0"),
     "[audit] references: expected": ("references = 6", "references = -1"),
-    "[audit] expected a pool and references of at most": ("references = 6", "references = 99999"),
-    "[audit] expected a pool of at least 10 records": ("pool_size = 40", "pool_size = 9"),
-    "[audit] expected indices of challenge points from 0 to 199, got 200": (
+    "[audit] expected records and references <= ": ("references = 6", "references = 99999"),
+    "[audit] expected records of a pool >= 10": ("pool_size = 40", "pool_size = 9"),
+    "[audit] expected indices from 0 to 199, got 200": (
         f"points = 4\nreferences = 6\n{LIST}", "challenge = [3, 200]",
     ),
     "[audit] points: expected points = 2, those of the list": (LIST, "challenge = [3, 4]"),
     "[audit] expected first_stage <= 22": ("seed = 1", "seed = 1\nfirst_stage = 23"),
-    "[audit] expected first_stage >= 4 to choose points": ("seed = 1", "seed = 1\nfirst_stage = 3"),
+    "[audit] expected first_stage >= 4": ("seed = 1", "seed = 1\nfirst_stage = 3"),
     "[audit] mislabelled points need labels": (LIST, 'challenge = "mislabelled"'),
 }  # fmt: skip
 
@@ -283,25 +255,14 @@ def test_wrong_queries(config: Path, shell: Shell) -> None:
 
 # --- a network, whose losses are cross-entropies --------------------------------------------------
 
-DIGITS = """
-[population]
-source = "digits"
-[audit]
-design = "pool"
-models = 16
-pool_size = 40
-points = 3
-challenge = "mislabelled"
-adjacency = "replace"
-seed = 1
-[algorithm]
-object = "network"
-options = { hidden = 8, classes = 10, epochs = 20, batch_size = 20, learning_rate = 0.5 }
-[estimate]
-delta = 1e-5
-family = "gaussian"
-mixing = "none"
-"""
+DIGITS = audit_text(
+    'design = "pool"\nmodels = 16\npool_size = 40\npoints = 3\nchallenge = "mislabelled"\n'
+    'adjacency = "replace"',
+    'object = "network"\noptions = { hidden = 8, classes = 10, epochs = 20, batch_size = 20, '
+    "learning_rate = 0.5 }",
+    'delta = 1e-5\nfamily = "gaussian"\nmixing = "none"',
+    "digits",
+)
 
 
 def test_digits_learnt_by_heart(tmp_path: Path, shell: Shell) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 from tests.cli.test_estimate import HEADER, in_shell
 
 FIRST = HEADER + "10,100,20,80\n30,100,30,80\n"
@@ -30,10 +30,9 @@ def second(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def folder(first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def folder(first: str, tmp_path: Path, shell: Shell) -> str:
     made = tmp_path / "result"
-    assert run(["estimate", first, *DELTA, "--output", str(made)]) == 0
-    capsys.readouterr()
+    shell.said("estimate", first, *DELTA, "--output", made)
     return str(made)
 
 
@@ -42,29 +41,11 @@ def all_at_once(first: str, second: str) -> em.engines.CountPosterior:
     return em.estimate(counts, em.CountModel(delta=0.01))
 
 
-def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert run(["estimate", *arguments, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    found: dict[str, Any] = json.loads(out)
-    return found
-
-
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *, match: str) -> None:
-    assert run(["estimate", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert match in err
-
-
-def test_files_are_estimated_together(
-    first: str, second: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_estimated_together(first: str, second: str, shell: Shell) -> None:
     expected = all_at_once(first, second)
     low, high = expected.credible_interval("epsilon", 0.9)
     for files in ([first, second], [second, first]):
-        found = answer([*files, *DELTA], capsys)
+        found = shell.json("estimate", *files, *DELTA)
         assert found["epsilon"]["interval"] == pytest.approx([low, high], rel=2e-3)
         assert found["num_challenge_bases"] == 4
 
@@ -80,24 +61,26 @@ def test_standard_input_may_be_one_of_them(first: str) -> None:
 
 
 def test_a_result_goes_on_in_another_folder(
-    folder: str, first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: str, first: str, second: str, tmp_path: Path, shell: Shell
 ) -> None:
     """In its own, error curves, losses and figures would be of the earlier counts."""
-    refused([folder, second, "--output", folder, "--force"], capsys, match="the result to update")
+    assert "the result to update" in shell.refused(
+        "estimate", folder, second, "--output", folder, "--force"
+    )
     after = tmp_path / "after"
-    found = answer([folder, second, "--output", str(after)], capsys)
+    found = shell.json("estimate", folder, second, "--output", str(after))
     expected = all_at_once(first, second)
     assert found["epsilon"]["median"] == pytest.approx(expected.median("epsilon"), rel=2e-3)
     assert found["delta"] == 0.01
     assert len(em.load(Path(folder) / "posterior.nc").counts) == 2
     assert em.load(after / "posterior.nc").counts == expected.counts
     # The file itself serves as well, and other commands read what was written.
-    assert answer([str(after / "posterior.nc"), second], capsys)["num_challenge_bases"] == 6
-    assert run(["report", str(after), "--json"]) == 0
+    assert shell.json("estimate", str(after / "posterior.nc"), second)["num_challenge_bases"] == 6
+    assert shell.json("report", after)
 
 
 def test_priors_and_likelihood_come_from_the_posterior(
-    first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    first: str, second: str, tmp_path: Path, shell: Shell
 ) -> None:
     path = tmp_path / "p.nc"
     model = em.CountModel(
@@ -107,7 +90,9 @@ def test_priors_and_likelihood_come_from_the_posterior(
         likelihood=em.likelihoods.CorrelatedCells(),
     )
     em.estimate(em.AttackCounts.read(first), model).save(path)
-    found = answer([str(path), second, "--delta", "0.02", "--likelihood", "correlated"], capsys)
+    found = shell.json(
+        "estimate", str(path), second, "--delta", "0.02", "--likelihood", "correlated"
+    )
     assert found["assumptions"]["priors"]["epsilon"]["name"] == "Exponential"
     assert found["strength"]["interval"] == [0.5, 0.5]
     assert "within_correlation" in found
@@ -124,16 +109,14 @@ def test_priors_and_likelihood_come_from_the_posterior(
     ],
 )
 def test_contradictions_are_refused(
-    option: list[str], folder: str, second: str, capsys: pytest.CaptureFixture[str]
+    option: list[str], folder: str, second: str, shell: Shell
 ) -> None:
-    refused([folder, second, *option], capsys, match=f"{option[0]} contradicts")
+    assert f"{option[0]} contradicts" in shell.refused("estimate", folder, second, *option)
 
 
-def test_options_that_agree_are_none(
-    folder: str, second: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_agree_are_none(folder: str, second: str, shell: Shell) -> None:
     agree = ["--delta", "1e-2", "--likelihood", "binomial", "--engine", "exact"]
-    answer([folder, second, *agree, "--epsilon-prior-scale", repr(10**0.5)], capsys)
+    shell.json("estimate", folder, second, *agree, "--epsilon-prior-scale", repr(10**0.5))
 
 
 @pytest.mark.slow
@@ -149,31 +132,32 @@ def test_chains_go_on_as_chains(
 
 
 def test_files_that_are_no_posteriors_are_refused(
-    folder: str, first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: str, first: str, second: str, tmp_path: Path, shell: Shell
 ) -> None:
     damaged = tmp_path / "damaged.nc"
     whole = (Path(folder) / "posterior.nc").read_bytes()
     damaged.write_bytes(whole[: len(whole) // 2])
-    refused([str(damaged), second], capsys, match="damaged")
+    assert "damaged" in shell.refused("estimate", str(damaged), second)
     (tmp_path / "text.nc").write_text(FIRST)
-    refused([str(tmp_path / "text.nc"), second], capsys, match="expected a NetCDF file")
-    refused([str(tmp_path / "none.nc"), second], capsys, match="cannot be read")
-    refused([str(tmp_path), second], capsys, match="expected one result, got several")
+    assert "expected a NetCDF file" in shell.refused("estimate", str(tmp_path / "text.nc"), second)
+    assert "cannot be read" in shell.refused("estimate", str(tmp_path / "none.nc"), second)
+    assert "expected one result, got several" in shell.refused("estimate", str(tmp_path), second)
     (tmp_path / "empty").mkdir()
-    refused([str(tmp_path / "empty"), second], capsys, match="folder with posterior.nc")
-    refused([first, folder, *DELTA], capsys, match="only the first file may be a posterior")
-    refused([first, second], capsys, match="expected --delta")
+    assert "folder with posterior.nc" in shell.refused("estimate", str(tmp_path / "empty"), second)
+    assert "only the first file may be a posterior" in shell.refused(
+        "estimate", first, folder, *DELTA
+    )
+    assert "expected --delta" in shell.refused("estimate", first, second)
 
 
 # --- bases entered twice ----------------------------------------------------------------------
 
 
-def test_a_base_entered_twice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_base_entered_twice_is_told(tmp_path: Path, shell: Shell) -> None:
     header = "challenge_base," + HEADER
     (tmp_path / "a.csv").write_text(header + "dog,10,100,20,80\ncat,30,100,30,80\n")
     (tmp_path / "b.csv").write_text(header + "dog,12,100,22,80\n")
-    assert run(["estimate", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), *DELTA]) == 0
-    err = capsys.readouterr().err
+    err = shell("estimate", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), *DELTA)[1]
     assert err.count("\n") == 1
     assert all(word in err for word in ("dog", "treated as independent data", "`group`"))
     assert "cat" not in err
@@ -182,16 +166,17 @@ def test_a_base_entered_twice_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
 # --- other assumptions ------------------------------------------------------------------------
 
 
-def test_check_model_prints_a_table(first: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", first, *DELTA, "--check-model"]) == 0
-    out, err = capsys.readouterr()
+def test_check_model_prints_a_table(first: str, shell: Shell) -> None:
+    out, err = shell("estimate", first, *DELTA, "--check-model")
     assert err == ""
     for expected in ("binomial, strength 0.9", "correlated, strength free", "log BF"):
         assert expected in out
 
 
-def test_check_model_in_json(first: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer([first, *DELTA, "--check-model", "--level", "0.8"], capsys)["model_comparison"]
+def test_check_model_in_json(first: str, shell: Shell) -> None:
+    found = shell.json("estimate", first, *DELTA, "--check-model", "--level", "0.8")[
+        "model_comparison"
+    ]
     rows = found["assumptions"]
     assert rows[0]["used"]
     assert rows[0]["log_bayes_factor"] == 0
@@ -203,4 +188,4 @@ def test_check_model_in_json(first: str, capsys: pytest.CaptureFixture[str]) -> 
     assert held["epsilon"]["interval"] == pytest.approx(
         list(expected.credible_interval("epsilon", 0.8)), rel=2e-3
     )
-    assert "model_comparison" not in answer([first, *DELTA], capsys)
+    assert "model_comparison" not in shell.json("estimate", first, *DELTA)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epsilometer._text import message_lines, table_lines
-from epsilometer.cli.main import run
+from tests.cli.shell import Shell
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNTS, SCORES = str(EXAMPLES / "counts.csv"), str(EXAMPLES / "scores.csv")
@@ -26,19 +26,12 @@ ANSWERS = [
 @pytest.mark.parametrize("arguments", ANSWERS, ids=lambda each: " ".join(each[:1] + each[2:]))
 @pytest.mark.parametrize("columns", [60, 100])
 def test_answers_fit(
-    arguments: list[str],
-    columns: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert run(arguments) == 0
+    said = shell.said(*arguments).splitlines()
     # A command to copy is never broken.
-    lines = [
-        line
-        for line in capsys.readouterr().out.splitlines()
-        if not line.startswith("  epsilometer")
-    ]
+    lines = [line for line in said if not line.startswith("  epsilometer")]
     assert max(map(len, lines)) <= columns
     assert max(map(len, lines)) > columns - 25  # and the room is used
 
@@ -69,8 +62,7 @@ def test_errors_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     assert message_lines("word " * 30, io.StringIO()) == ["word " * 30]
 
 
-def test_errors_are_one_line_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", COUNTS]) == 2
-    error = capsys.readouterr().err
+def test_errors_are_one_line_without_a_terminal(shell: Shell) -> None:
+    error = shell("estimate", COUNTS, code=2)[1]
     assert len(error.splitlines()) == 1
     assert error.startswith("epsilometer: expected --delta")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.pool_losses import PoolLosses
-from epsilometer.cli.compare_attacks import text_of
+from epsilometer.cli.compare import text_of
 from epsilometer.comparison.attacks import (
     RATES,
     AttackComparison,
@@ -128,10 +129,10 @@ def comparison(**changed: object) -> AttackComparison:
     wide = AttackRow(attack="likelihood-ratio, logit", points="judged", roc=roc,
                      proven=1234.567, shown=(123.4, 500.0, 12345.6))  # fmt: skip
     usual = {
-        "source": "a" * 70 + ".db of audit.toml: 1,024 models, 60,000 points; 512 judge 100 points",
-        "delta": 1e-5, "error": 0.05, "level": 0.9, "rows": (wide, row(0.0, 0.1)),
+        "judge": Judge(delta=1e-5, source="a" * 70 + ".db of audit.toml: 1,024 models, 60,000 points"),
+        "rows": (wide, row(0.0, 0.1)),
         "point_sets": (wide, row(0.0, 0.1, points="leakiest in the first stage")),
-        "skipped": (("quantile", "expected features of points for the attack, got none. " * 4),),
+        "skipped": (("population", "expected reference points for the attack, got none. " * 4),),
         "gap": gap_of(2000, wide.attack, [wide], [wide]), "notes": ("A note of several words. " * 9,),
     }  # fmt: skip
     return AttackComparison(**usual | changed)  # type: ignore[arg-type]
@@ -144,7 +145,7 @@ def test_text_is_80_columns_wide_and_columns_stand_apart() -> None:
     assert "likelihood-ratio, logit   1.000      100.00 %    100.00 %  1234.56" in text
     assert "123 to 12346" in text
     assert "too few" in text
-    assert "quantile was left out" in text
+    assert "population was left out" in text
     assert "from 0 to the claim of 2000" in text
     lines = text.splitlines()
     head = next(line for line in lines if line.startswith("attack"))
@@ -172,11 +173,13 @@ def pool(models: int = 12, points: int = 30) -> PoolLosses:
     )
 
 
+HERE = Judge(delta=0.1, source="here", own="loss", claim=9.0)
+
+
 def compared(losses: PoolLosses, *names: str, **changed: object) -> AttackComparison:
     usual = {
-        "teachers": np.arange(6), "own": "loss",
+        "teachers": np.arange(6), "judge": HERE,
         "points": {"judged": np.arange(3), "random": np.arange(3, 6)},
-        "judge": Judge(delta=0.1), "source": "here", "claim": 9.0,
     }  # fmt: skip
     attacks = {name: POOL_ATTACKS[name] for name in names}
     return compare_pool_attacks(losses, attacks, **usual | changed)  # type: ignore[arg-type]
@@ -184,9 +187,7 @@ def compared(losses: PoolLosses, *names: str, **changed: object) -> AttackCompar
 
 def test_rows_of_a_pool() -> None:
     said: list[str] = []
-    found = compared(
-        pool(), "loss", "lira", "population", judge=Judge(delta=0.1, report=said.append)
-    )
+    found = compared(pool(), "loss", "lira", "population", judge=replace(HERE, report=said.append))
     assert {each.attack for each in found.rows} == {"loss", "lira"}
     (skipped,) = found.skipped
     assert skipped[0] == "population"
@@ -219,4 +220,4 @@ def test_no_attack_at_all() -> None:
     with pytest.raises(InputError, match=r"no attack can run on here: .*reference points"):
         compared(pool(), "population")
     few = compared(pool(), "loss", "lira", teachers=np.arange(3), points={"judged": np.arange(2)})
-    assert few.skipped == (("lira", "it needs at least 4 models to learn from."),)
+    assert few.skipped == [("lira", "it needs at least 4 models to learn from.")]

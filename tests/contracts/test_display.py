@@ -20,22 +20,23 @@ from epsilometer.errors import InputError
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
-from epsilometer.measurement.training_claims import LargestClaim
+from epsilometer.measurement.engine import LargestClaim
 from epsilometer.training.accounting import accounted_epsilon
+from tests.drawn import error_counts
 from tests.report.count_results import sampled, small_plan
 from tests.report.curve_results import SETTINGS, SIMPLE
 
+#: A name that must never be part of a page.
 HOSTILE = "<script>alert('x')</script>"
-"""A name that must never be part of a page."""
 
+#: Characters: a few lines of a terminal.
 LONGEST_REPR = 400
-"""Characters: a few lines of a terminal."""
 
+#: Where public classes are, besides the top.
 SUBMODULES = (
     *("attacks", "baselines", "checks", "datasets", "engines", "families", "goals", "judgement"),
     *("likelihoods", "priors", "rows", "stores", "training", "errors"),
 )
-"""Where public classes are, besides the top."""
 
 
 @cache
@@ -54,17 +55,18 @@ def _public_classes() -> dict[str, type]:
     }
 
 
+#: Exceptions, algorithms, estimators, priors and families: ``repr`` is their settings.
 SETTINGS_AND_PARTS = {
     name
     for name, kind in _public_classes().items()
     if issubclass(kind, Exception)
     or kind.__module__.split(".")[1] in ("training", "baselines", "datasets")
     or kind.__module__.startswith(
-        ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.mixtures")
+        ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.family")
     )
 }
-"""Exceptions, algorithms, estimators, priors and families: ``repr`` is their settings."""
 
+#: Settings, assumptions, attacks, designs, stores, and rows of a result's table: nothing to draw.
 NO_RESULT = {
     "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "CountModel", "ChallengeBase",
     "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CustomStatistic",
@@ -75,28 +77,21 @@ NO_RESULT = {
     "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
     "PlannedDesign", "Point", "PoolModels", "PoolAttack", "PoolLogOdds", "PoolLoss",
     "PooledGroups", "PooledVariance", "PopulationAttack", "CurveModel", "CurveSettings", "Question",
-    "Progress", "ProvenEpsilon", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
+    "Progress", "ProvenEpsilon", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
     "ScatteredMembers", "ManyModels", "DecidedClaim", "SqliteStore", "Statistic", "Table",
     "Thresholds", "Threshold", "UniformScatter", "IntervalWidth",
 }  # fmt: skip
-"""Settings, assumptions, attacks, designs, stores, and rows of a result's table: nothing to draw."""
 
+#: Inputs of an audit and parts of other results: a table says all there is to see.
 WITHOUT_FIGURE = {
     *("AuditConfig", "Canaries", "Dataset", "Plan", "Population"),
     *("AlternativePrior", "ErrorCurves", "Influence", "LargestClaim", "ModelComparison"),
     *("SelfTest", "TrainingCheck"),
 }
-"""Inputs of an audit and parts of other results: a table says all there is to see."""
 
 
 def _counts() -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=[10, 30, 35],
-        trials_h0=100,
-        false_negatives=[20, 30, 50],
-        trials_h1=100,
-        names=[HOSTILE, "second", "$third$"],
-    )
+    return error_counts([10, 30, 35], [20, 30, 50], 100, names=[HOSTILE, "second", "$third$"])
 
 
 def _scores() -> em.Scores:
@@ -129,7 +124,7 @@ def _losses() -> em.Losses:
 
 
 def _pool(*, losses: bool) -> Displayed:
-    rng, names = np.random.default_rng(1), [HOSTILE, *"abcd"]
+    rng, names = np.random.default_rng(1), (HOSTILE, *"abcd")
     member = rng.random((12, 5)) < 0.5
     if losses:
         loss = rng.exponential(size=(12, 5)) / (1 + member)
@@ -291,6 +286,11 @@ def test_posteriors_have_several_figures(name: str) -> None:
         shown.plot("nothing")
 
 
+def test_a_result_with_a_fixed_epsilon_shows_another_figure() -> None:
+    model = em.CountModel(delta=0.01, epsilon=em.priors.Fixed(value=1.0))
+    assert "<img" in result_of(em.estimate(_counts(), model))._repr_html_()
+
+
 def test_figures_of_several_panels_take_no_axes() -> None:
     from matplotlib.figure import Figure
 
@@ -308,9 +308,7 @@ def test_tables_of_posteriors_have_any_level() -> None:
 
 
 def test_long_tables_are_cut_when_shown_but_not_in_rows() -> None:
-    counts = em.AttackCounts(
-        false_positives=[1] * 500, trials_h0=10, false_negatives=[1] * 500, trials_h1=10
-    )
+    counts = error_counts([1] * 500, [1] * 500, 10)
     table = counts.summary()
     assert len(table) == 500
     assert len(str(table).splitlines()) == MOST_ROWS + 3
@@ -318,11 +316,9 @@ def test_long_tables_are_cut_when_shown_but_not_in_rows() -> None:
     assert table._repr_html_().count("<tr>") == MOST_HTML_ROWS + 1
 
 
-def test_a_class_without_a_view_would_be_noticed() -> None:
-    """Control."""
-
-    class Nameless(Displayed):
-        pass
-
-    with pytest.raises(ImportError):
-        repr(Nameless())
+def test_a_class_without_a_view_shows_its_fields() -> None:
+    assert repr(_population()) == (
+        f"Population(name {HOSTILE}, crafted 0, features 60 x 3 float64, labels 60 int64)"
+    )
+    plan = small_plan(_population()).summary().rows
+    assert {("population", "Population"), ("dataset size", 19)} <= set(plan)

@@ -38,17 +38,9 @@ from tests.measurement.algorithms import (
 )
 from tests.measurement.clusters import PATIENCE, cluster
 
-NAMES = (
-    "serial",
-    "threads",
-    "processes",
-    "dask",
-    "thread pool",
-    "process pool",
-    "dask address",
-)
+NAMES = ("serial", "threads", "processes", "dask", "thread pool", "process pool", "dask address")
+#: Executors that can lose a worker and continue.
 DYING = ("processes", "dask", "dask address")
-"""Executors that can lose a worker and continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +89,8 @@ def choice(request: pytest.FixtureRequest) -> Iterator[Choice]:
             yield Choice(name=name, executor=name)
 
 
+#: Executors of the quick run: starting processes or a cluster for every test takes seconds.
 QUICK = ("serial", "threads", "process pool", "dask address")
-"""Executors of the quick run: starting processes or a cluster for every test takes seconds."""
 
 
 def slow_unless(quick: Sequence[str], names: Sequence[str] = NAMES) -> pytest.MarkDecorator:
@@ -134,12 +126,7 @@ def test_losses_do_not_depend_on_the_number_of_workers(executor: str, workers: i
 
 
 @pytest.mark.slow
-def test_one_dask_worker_does_as_well() -> None:
-    assert measure(plan(), executor="dask", workers=1).only == measure(plan()).only
-
-
-@pytest.mark.slow
-def test_dask_while_its_usual_port_is_taken() -> None:
+def test_one_dask_worker_while_its_usual_port_is_taken() -> None:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # already in use, which is fine
             stack.enter_context(socket.create_server(("", 8787)))
@@ -220,16 +207,7 @@ def check_failures(
         assert "\n" not in failure.message
         assert len(failure.message) <= 500
     good = plan(replicates=20)
-    kept = {
-        (int(base), hypothesis, replicate): loss
-        for base, hypothesis, replicate, loss in zip(
-            measured.only.challenge_base,
-            measured.only.hypothesis.tolist(),
-            measured.only.replicate.tolist(),
-            measured.only.loss.tolist(),
-            strict=True,
-        )
-    }
+    kept = {(int(base), *place): loss for base, *place, loss in measured.only.rows()}
     reference = measure(good).only.loss.tolist()
     expected = {
         task: loss for task, loss in zip(good.tasks(), reference, strict=True) if task not in faults

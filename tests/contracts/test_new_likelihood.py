@@ -6,7 +6,6 @@ Everything needed to add it is in this file; the package itself is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln
 
 import epsilometer as em
+from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import treatments
 from epsilometer.engines.exact.kernels import Kernel, PlaneKernel
@@ -23,10 +23,8 @@ from epsilometer.engines.exact.nuisance import NoNuisance
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.count_tables import COLUMNS
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihoods import Likelihood
-
-FloatArray = NDArray[np.float64]
+from epsilometer.model.counts import AttackCounts, counts_of
+from epsilometer.model.likelihoods import Likelihood, Nuisance
 
 
 def log_beta_binomial(k: ArrayLike, n: ArrayLike, rate: FloatArray, weight: float) -> FloatArray:
@@ -58,14 +56,13 @@ class OverDispersed(Likelihood):
     def sample_counts(
         self,
         counts: AttackCounts,
-        alpha: FloatArray,
-        beta: FloatArray,
-        nuisance: Mapping[str, ArrayLike],
+        rates: FloatPair,
+        nuisance: Nuisance,
         *,
         rng: np.random.Generator,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         found = []
-        for rate, trials in ((alpha, counts.trials_h0), (beta, counts.trials_h1)):
+        for rate, trials in zip(rates, (counts.trials_h0, counts.trials_h1), strict=True):
             own = np.clip(rate, 1e-9, 1 - 1e-9)
             drawn = rng.beta(self.weight * own, self.weight * (1 - own))
             found.append(rng.binomial(trials, drawn))
@@ -125,9 +122,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-COUNTS = em.AttackCounts(
-    false_positives=[10, 22], trials_h0=100, false_negatives=[20, 15], trials_h1=80
-)
+COUNTS = counts_of([10, 22], 100, [20, 15], 80)
 PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 

@@ -16,13 +16,12 @@ import pytest
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
-from epsilometer.measurement.bases import ChallengeBase, Replace
+from epsilometer.measurement.bases import ChallengeBase, LossRow, PoolRow, Replace, Row
 from epsilometer.measurement.designs import CrossFed, ShadowModels
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.population import Dataset, Point
-from epsilometer.measurement.rows import LossRow, PoolRow, Row
 from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import Chunk
 from epsilometer.training.clipped_mean import ClippedMean
@@ -193,7 +192,7 @@ def test_as_losses_of_a_pool(empty: SqliteStore) -> None:
     empty.add([pool_row(3), pool_row(1)])
     found = empty.measured(POOL, "")
     assert isinstance(found, PoolLosses)
-    assert found.names == pool_plan().points
+    assert list(found.names) == pool_plan().pool["names"]
     assert (found.references, found.fair_coins) == (0, True)
     np.testing.assert_array_equal(found.loss, np.stack([pool_row(1).losses, pool_row(3).losses]))
     empty.add([pool_row(2, queries=2)])

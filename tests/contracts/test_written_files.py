@@ -15,8 +15,8 @@ from epsilometer.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 ODD = st.sampled_from(["=1+1", 'a"b', "a,b", "a\r\nb", "\ufeff", "#", "nan", "$x$", "<b>"])
+#: Any text without blanks around it, which files do not keep.
 NAMES = st.lists((TEXT | ODD).map(str.strip), min_size=2, max_size=3, unique=True)
-"""Any text without blanks around it, which files do not keep."""
 
 SCORES = st.floats(allow_nan=False)
 

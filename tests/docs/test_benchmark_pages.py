@@ -19,12 +19,12 @@ from epsilometer.cli.main import run
 from tests.docs.scripts import ROOT, script
 
 BENCHMARKS = ROOT / "benchmarks"
+#: Benchmarks of the pages, and how a row of each begins.
 TABLES = {
     "pool_versus_many": "| pool | pilot |",
     "attacks_by_models": "| `lira` | 0.",
     "challenge_points": "| `outliers` |",
 }
-"""Benchmarks of the pages, and how a row of each begins."""
 
 
 def tables(name: str) -> dict[str, Any]:

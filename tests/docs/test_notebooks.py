@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER, SCRIPT = ROOT / "docs" / "notebooks", ROOT / "docs" / "make_notebooks.py"
 NAMES = ("dp-sgd-with-a-bug", "first-audit", "own-pytorch-model")
 
+#: Relative, of every number that is shown: other processors round sums in another order.
 TOLERANCE = 0.05
-"""Relative, of every number that is shown: other processors round sums in another order."""
 
 LARGEST_OUTPUT, LARGEST_FILE = 160_000, 400_000
 

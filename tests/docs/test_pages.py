@@ -26,6 +26,7 @@ def test_pages_with_code_are_found_in_folders() -> None:
     assert {"tutorial", "peers", "how-to/ci", "explanation/mcmc"} <= {_name(page) for page in PAGES}
 
 
+#: Pages whose code takes long.
 LONG = {
     "tutorial",
     "how-to/ci",
@@ -45,7 +46,6 @@ LONG = {
     "how-to/gradient-canaries",
     "explanation/mcmc",
 }
-"""Pages whose code takes long."""
 
 
 @pytest.mark.parametrize(

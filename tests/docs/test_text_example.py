@@ -20,8 +20,8 @@ from epsilometer.cli.main import run
 from epsilometer.measurement.plan import Task, training_stream
 from tests.docs.scripts import ROOT
 
+#: Many passes over few records, so that a small model learns canaries by heart.
 SMALL = {"count": 80, "records": 40, "pretraining": 200, "epochs": 10}
-"""Many passes over few records, so that a small model learns canaries by heart."""
 
 
 @pytest.fixture

@@ -35,14 +35,14 @@ from scipy.special import gammaln, logsumexp
 import epsilometer as em
 
 FloatArray = NDArray[np.float64]
+#: X, N0, Y, N1.
 Row = tuple[int, int, int, int]
-"""X, N0, Y, N1."""
 
+#: Integrands are cut off at e^-32 of the peak.
 FALLEN = 32.0
-"""Integrands are cut off at e^-32 of the peak."""
 
+#: Epsilon beyond which even the widest prior of the tests is negligible.
 FARTHEST = 3000.0
-"""Epsilon beyond which even the widest prior of the tests is negligible."""
 
 
 def unit_rule(count: int) -> tuple[FloatArray, FloatArray]:
@@ -155,19 +155,19 @@ def log_area_rate(epsilon: FloatArray, delta: float, u: FloatArray) -> FloatArra
 
 # --- along u, and along s -----------------------------------------------------------------------
 
+#: Nodes of a panel, except along y.
 NODES = 10
-"""Nodes of a panel, except along y."""
 
 POINTS, WEIGHTS = unit_rule(NODES)
+#: From values at the nodes to Legendre coefficients.
 ANALYSIS = np.linalg.inv(legendre.legvander(2 * POINTS - 1, NODES - 1))
-"""From values at the nodes to Legendre coefficients."""
 
 _INNER, _INNER_WEIGHTS = unit_rule(12)
 STARTS = np.append(0.0, POINTS)
 REST = STARTS[:, None] + (1 - STARTS)[:, None] * _INNER
 LOG_REST_WEIGHTS = np.log((1 - STARTS)[:, None] * _INNER_WEIGHTS)
+#: Rules for the rest of a panel from its start, and from each of its nodes.
 TO_REST = legendre.legvander(2 * REST.ravel() - 1, NODES - 1) @ ANALYSIS
-"""Rules for the rest of a panel from its start, and from each of its nodes."""
 
 
 def log_ring(log_rate: FloatArray, log_jacobian: FloatArray, width: float) -> FloatArray:

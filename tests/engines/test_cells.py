@@ -14,14 +14,11 @@ from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.exact.nuisance import CorrelationGrid
 from epsilometer.engines.exact.surface import AttackSurface
 from epsilometer.model import region
+from epsilometer.model.counts import counts_of
 from tests.engines.oracles import quantile
 
 FloatArray = NDArray[np.float64]
 QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
-
-
-def counts_of(x: list[int], n0: int, y: list[int], n1: int) -> em.AttackCounts:
-    return em.AttackCounts(false_positives=x, trials_h0=n0, false_negatives=y, trials_h1=n1)
 
 
 def nuisance_nodes(

@@ -9,28 +9,25 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer import _validate
 from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact import delta_sweep, rings
 from epsilometer.engines.exact.engine import PROBED
 from epsilometer.errors import InputError
-from epsilometer.model.deltas import checked_deltas
+from epsilometer.model.counts import counts_of
 from epsilometer.posteriors import panels
 from epsilometer.posteriors.over_delta import DeltaCurve
 
+#: Most of these are interpolated; the checks cover interpolated and solved ones.
 GRID = np.geomspace(1e-8, 0.1, 26)
-"""Most of these are interpolated; the checks cover interpolated and solved ones."""
-
-
-def _counts(x: object, n0: int, y: object, n1: int) -> em.AttackCounts:
-    return em.AttackCounts(false_positives=x, trials_h0=n0, false_negatives=y, trials_h1=n1)  # type: ignore[arg-type]
 
 
 EXAMPLE = em.AttackCounts.read(Path(__file__).parents[2] / "examples" / "counts.csv")
-SMALL = _counts([1, 2, 0], 5, [2, 0, 3], 4)
-ZERO = _counts([0, 0], 100, [0, 10], 100)
-SHARP = _counts([2000, 2500], 20_000, [8000, 4000], 20_000)
-WEAK = _counts([20] * 5, 200, [180] * 5, 200)
-"""Uninformative attacks, all at the target rate 0.1."""
+SMALL = counts_of([1, 2, 0], 5, [2, 0, 3], 4)
+ZERO = counts_of([0, 0], 100, [0, 10], 100)
+SHARP = counts_of([2000, 2500], 20_000, [8000, 4000], 20_000)
+#: Uninformative attacks, all at the target rate 0.1.
+WEAK = counts_of([20] * 5, 200, [180] * 5, 200)
 
 BINOMIAL = em.CountModel(delta=0.5)
 FIXED = replace(BINOMIAL, strength=em.priors.Fixed(value=0.5))
@@ -134,13 +131,7 @@ def test_a_tolerance_out_of_reach_is_not_met() -> None:
 
 @pytest.mark.slow
 def test_dependent_attacks_share_a_surface_too() -> None:
-    grouped = em.AttackCounts(
-        false_positives=[10, 12],
-        trials_h0=50,
-        false_negatives=[20, 18],
-        trials_h1=50,
-        groups=["a", "a"],
-    )
+    grouped = counts_of([10, 12], 50, [20, 18], 50, groups=["a", "a"])
     curve = em.engines.estimate_curve(grouped, BINOMIAL, [1e-2])
     assert curve.trustworthy
     assert worst_difference(curve, [1e-2]) < 1
@@ -185,11 +176,11 @@ def test_refusals(curve: DeltaCurve) -> None:
     with pytest.raises(InputError, match="one value or 3"):
         curve.probability_above([1.0, 2.0])
     with pytest.raises(InputError, match=r"got delta=0\.1 twice"):
-        checked_deltas([0.1, 0.2, 0.1])
+        _validate.deltas([0.1, 0.2, 0.1])
     with pytest.raises(InputError, match="at least one delta"):
-        checked_deltas([])
+        _validate.deltas([])
     with pytest.raises(InputError, match=r"0 <= delta < 1, got delta=1\.0"):
-        checked_deltas([0.1, 1.0])
+        _validate.deltas([0.1, 1.0])
     with pytest.raises(InputError, match="prior of epsilon"):
         em.engines.estimate_curve(
             EXAMPLE, replace(BINOMIAL, epsilon=em.priors.Fixed(value=1.0)), [0.1]
@@ -227,15 +218,15 @@ def test_aimless_attacks_pull_epsilon_below_delta_or_above_it() -> None:
     """The second reason: it depends on the width of the region at a rate of 0.1 or of one half."""
     deltas = [1e-5, 1e-4, 1e-3]
     at_a_tenth = em.engines.estimate_curve(
-        _counts([10] * 20, 100, [90] * 20, 100), BINOMIAL, deltas
+        counts_of([10] * 20, 100, [90] * 20, 100), BINOMIAL, deltas
     )
     assert (at_a_tenth.median < deltas).all()
     assert (np.diff(at_a_tenth.quantile(0.95)) > 0).all()
     in_the_middle = em.engines.estimate_curve(
-        _counts([50] * 20, 100, [50] * 20, 100), BINOMIAL, deltas
+        counts_of([50] * 20, 100, [50] * 20, 100), BINOMIAL, deltas
     )
     assert (in_the_middle.median > 10 * np.array(deltas)).all()
     # Attacks at many rates favour neither.
     rates = 5 * np.arange(1, 20)
-    at_many = em.engines.estimate_curve(_counts(rates, 100, 100 - rates, 100), BINOMIAL, deltas)
+    at_many = em.engines.estimate_curve(counts_of(rates, 100, 100 - rates, 100), BINOMIAL, deltas)
     assert at_many.rises == ()

@@ -10,9 +10,9 @@ import pytest
 
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.counts import AttackCounts
+from epsilometer.model.counts import AttackCounts, counts_of
 from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import (
     Beta,
     Exponential,
@@ -29,15 +29,11 @@ from tests.golden import reference
 QUANTILES = [0.05, 0.5, 0.95]
 
 
-def _counts(x: object, n0: object, y: object, n1: object) -> AttackCounts:
-    return AttackCounts(false_positives=x, trials_h0=n0, false_negatives=y, trials_h1=n1)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("case", reference.FIXED_STRENGTH, ids=str)
 def test_golden_fixed_strength(case: tuple[int, int, float]) -> None:
     trials, errors, strength = case
     posterior = estimate_exact(
-        _counts(errors, trials, errors, trials),
+        counts_of(errors, trials, errors, trials),
         CountModel(delta=0.01, strength=Fixed(value=strength)),
     )
     assert posterior.trustworthy
@@ -50,14 +46,15 @@ def test_golden_fixed_strength(case: tuple[int, int, float]) -> None:
 def test_golden_against_trials(trials: int) -> None:
     errors = 2 * trials // 5
     posterior = estimate_exact(
-        _counts(errors, trials, errors, trials), CountModel(delta=0.01, strength=Fixed(value=0.99))
+        counts_of(errors, trials, errors, trials),
+        CountModel(delta=0.01, strength=Fixed(value=0.99)),
     )
     low, high = posterior.credible_interval("epsilon", 0.9)
     assert (low, high) == pytest.approx(reference.ENDS_AT_99[trials], abs=2e-4)
 
 
 def test_ten_strong_attacks_against_a_brute_force_grid() -> None:
-    counts = _counts(reference.TEN_STRONG_X, 1000, reference.TEN_STRONG_Y, 1000)
+    counts = counts_of(reference.TEN_STRONG_X, 1000, reference.TEN_STRONG_Y, 1000)
     posterior = estimate_exact(counts, CountModel(delta=0.01))
     rows = [
         (x, 1000, y, 1000)
@@ -82,7 +79,7 @@ def test_ten_strong_attacks_against_a_brute_force_grid() -> None:
 def test_the_twin_rejects_known_mistakes(mistake: str) -> None:
     """Negative control: without the area term, or with p(epsilon)/epsilon, the twins disagree."""
     rows = [(30, 100, 20, 60), (20, 100, 20, 60)]
-    posterior = estimate_exact(_counts([30, 20], 100, [20, 20], 60), CountModel(delta=0.01))
+    posterior = estimate_exact(counts_of([30, 20], 100, [20, 20], 60), CountModel(delta=0.01))
     wrong = {"with_area": False} if mistake == "with_area" else {"with_jacobian_twist": True}
     grid = brute_force_posterior(
         rows,
@@ -100,7 +97,7 @@ def test_the_twin_rejects_known_mistakes(mistake: str) -> None:
 def test_golden_correlated(name: str) -> None:
     x, y, expected, strength = reference.CORRELATED[name]
     posterior = estimate_exact(
-        _counts(x, 100, y, 100), CountModel(delta=0.001, likelihood=CorrelatedNormal())
+        counts_of(x, 100, y, 100), CountModel(delta=0.001, likelihood=CorrelatedNormal())
     )
     assert posterior.trustworthy
     # The notes are good to 0.01 and rounded to 0.01; finer steps of A3 give 1.172 for their 1.16.
@@ -108,18 +105,18 @@ def test_golden_correlated(name: str) -> None:
     assert posterior.mean("strength") == pytest.approx(strength, abs=0.002)
 
 
+#: Twenty nearly uninformative attacks, as on a private algorithm.
 WEAK = (
     [14, 10, 4, 9, 12, 10, 11, 12, 13, 14, 24, 6, 13, 9, 9, 9, 13, 12, 13, 10],
     [91, 76, 84, 71, 84, 87, 85, 85, 91, 89, 91, 89, 89, 83, 87, 87, 87, 88, 89, 86],
 )
-"""Twenty nearly uninformative attacks, as on a private algorithm."""
 
 
 @pytest.mark.slow
 def test_weak_attacks_are_resolved_where_epsilon_is_about_delta() -> None:
     """There the region changes its shape; unresolved, quantiles were off by 0.2."""
     model = CountModel(delta=0.001, likelihood=CorrelatedNormal())
-    counts = _counts(WEAK[0], 100, WEAK[1], 100)
+    counts = counts_of(WEAK[0], 100, WEAK[1], 100)
     posterior = estimate_exact(counts, model)
     finer = estimate_exact(counts, model, ExactSettings(tolerance=3e-3))
     assert posterior.trustworthy
@@ -136,7 +133,7 @@ def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
 
     delta, trials = 0.001, 100
     likelihood = CorrelatedNormal(within_correlation_scale=1e-9)
-    counts = _counts(WEAK[0][:5], trials, WEAK[1][:5], trials)
+    counts = counts_of(WEAK[0][:5], trials, WEAK[1][:5], trials)
     model = CountModel(
         delta=delta, epsilon=Fixed(value=epsilon), strength=Fixed(value=0.0), likelihood=likelihood
     )
@@ -170,8 +167,8 @@ def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
     assert found == pytest.approx(expected, abs=0.02)
 
 
+#: Priors that extend to where masses and areas are too small for double precision.
 FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
-"""Priors that extend to where masses and areas are too small for double precision."""
 
 
 @pytest.mark.parametrize("prior", FAR)
@@ -180,13 +177,13 @@ def test_priors_that_reach_far_find_no_peak_in_the_noise(
     prior: Prior, strength: Beta | Fixed
 ) -> None:
     """Few trials leave epsilon to the prior; rounding errors of masses must not favour its far end."""
-    counts = _counts([0, 1, 1, 2], 3, [1, 1, 2, 3], 3)
+    counts = counts_of([0, 1, 1, 2], 3, [1, 1, 2, 3], 3)
     check_by_reweighting(counts, prior, strength=strength)
 
 
 @pytest.mark.parametrize("prior", [HalfNormal(scale=20.0), LogNormal()])
 def test_far_priors_of_correlated_counts(prior: Prior) -> None:
-    counts = _counts([8, 12, 10], 100, [50, 47, 55], 100)
+    counts = counts_of([8, 12, 10], 100, [50, 47, 55], 100)
     check_by_reweighting(counts, prior, likelihood=CorrelatedNormal())
 
 
@@ -215,7 +212,7 @@ def check_by_reweighting(counts: AttackCounts, prior: Prior, **model: Any) -> No
 
 def test_panels_that_are_never_resolved_still_fit_together() -> None:
     """With few rounds the last split once had no rows."""
-    counts = _counts([10, 30, 0, 5], 100, [20, 30, 0, 4], 80)
+    counts = counts_of([10, 30, 0, 5], 100, [20, 30, 0, 4], 80)
     model = CountModel(delta=0.05, strength=Fixed(value=0.5), likelihood=CorrelatedNormal())
     posterior = estimate_exact(counts, model)
     assert posterior.trustworthy
@@ -230,7 +227,7 @@ def test_no_attack_is_likelier_than_at_its_own_rates() -> None:
     from epsilometer.engines.exact.nuisance import NoNuisance
     from epsilometer.engines.exact.treatments import treatment_of
 
-    counts = _counts([0, 3, 7], 7, [2, 0, 5], 9)
+    counts = counts_of([0, 3, 7], 7, [2, 0, 5], 9)
     likelihood = CountModel(delta=0.0).likelihood
     kernel = treatment_of(likelihood).kernel(likelihood, counts, NoNuisance())
     rates = np.linspace(0, 1, 1001)
@@ -243,7 +240,7 @@ def test_no_attack_is_likelier_than_at_its_own_rates() -> None:
 
 
 def test_fixed_epsilon_and_both_fixed() -> None:
-    counts = _counts([40, 50], 1000, [250, 200], 1000)
+    counts = counts_of([40, 50], 1000, [250, 200], 1000)
     posterior = estimate_exact(counts, CountModel(delta=0.01, epsilon=Fixed(value=3.0)))
     assert posterior.quantile("epsilon", QUANTILES).tolist() == [3.0] * 3
     assert posterior.parameters == ("strength",)
@@ -276,7 +273,7 @@ def test_fixed_epsilon_and_both_fixed() -> None:
     ],
 )
 def test_edges_of_the_domain(x: list[int], n0: int, y: list[int], n1: int, delta: float) -> None:
-    posterior = estimate_exact(_counts(x, n0, y, n1), CountModel(delta=delta))
+    posterior = estimate_exact(counts_of(x, n0, y, n1), CountModel(delta=delta))
     assert posterior.trustworthy
     for name in ("epsilon", "strength"):
         low, middle, high = posterior.quantile(name, QUANTILES)
@@ -288,7 +285,7 @@ def test_huge_trials_pin_the_critical_level() -> None:
     """With a billion trials at strength 1 epsilon is the critical epsilon of the rates."""
     from epsilometer.model.region import critical_epsilon
 
-    counts = _counts([10**8], 10**9, [2 * 10**8], 10**9)
+    counts = counts_of([10**8], 10**9, [2 * 10**8], 10**9)
     posterior = estimate_exact(counts, CountModel(delta=0.01, strength=Fixed(value=1.0)))
     expected = float(critical_epsilon(0.1, 0.2, 0.01))
     assert posterior.median("epsilon") == pytest.approx(expected, abs=5e-4)
@@ -306,7 +303,7 @@ def test_nodes_in_delta_do_not_matter(
     """Twice as many values of d to interpolate masses between must give the same answer."""
     from epsilometer.engines.exact import surface
 
-    counts, model = _counts(x, n, y, n), CountModel(delta=delta)
+    counts, model = counts_of(x, n, y, n), CountModel(delta=delta)
     few = estimate_exact(counts, model)
     monkeypatch.setattr(surface, "SHARP_NODES", 2 * surface.SHARP_NODES)
     monkeypatch.setattr(surface, "BLUNT", 0.0)
@@ -322,7 +319,7 @@ def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     """Control: with hardly any for sharp counts the stated error is large."""
     from epsilometer.engines.exact import surface
 
-    counts, model = _counts([3000, 9000], 20_000, [5000, 4000], 20_000), CountModel(delta=0.05)
+    counts, model = counts_of([3000, 9000], 20_000, [5000, 4000], 20_000), CountModel(delta=0.05)
     monkeypatch.setattr(surface, "SHARP_NODES", 0.0)
     once = estimate_exact(counts, model, ExactSettings(most_levels=2))
     assert not once.trustworthy
@@ -341,7 +338,7 @@ def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(surface, "log_flux", seen)
     monkeypatch.setattr(surface, "CHUNK_ENTRIES", 1)  # each attack is a separate job
     estimate_exact(
-        _counts([5, 30], 50, [20, 10], 60), CountModel(delta=0.02, strength=Fixed(value=1.0))
+        counts_of([5, 30], 50, [20, 10], 60), CountModel(delta=0.02, strength=Fixed(value=1.0))
     )
     assert askers == {threading.main_thread()}
 
@@ -349,7 +346,7 @@ def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPa
 def test_a_prior_that_reaches_too_far_is_refused() -> None:
     with pytest.raises(InputError, match="stays below"):
         estimate_exact(
-            _counts([0], 1, [0], 5), CountModel(delta=0.0, epsilon=HalfNormal(scale=1e4))
+            counts_of([0], 1, [0], 5), CountModel(delta=0.0, epsilon=HalfNormal(scale=1e4))
         )
 
 

@@ -51,7 +51,7 @@ def test_rows_that_are_known_are_taken_over(likelihood: Any, strength: Any) -> N
     model = em.CountModel(delta=0.01, likelihood=likelihood, strength=strength)
     surface = make_surface(COUNTS, model)
     first = first_panels(surface, model)
-    counting = Counting(surface.reaching(float(first.epsilon[-1])))
+    counting: Any = Counting(surface.reaching(float(first.epsilon[-1])))
     before = evaluate(counting, model, first, 6)
     where = _refined(first)
     anew = evaluate(counting, model, where, 6)
@@ -66,7 +66,7 @@ def test_rows_of_other_epsilons_are_not() -> None:
     model = em.CountModel(delta=0.01)
     surface = make_surface(COUNTS, model)
     first = first_panels(surface, model)
-    counting = Counting(surface.reaching(float(first.epsilon[-1])))
+    counting: Any = Counting(surface.reaching(float(first.epsilon[-1])))
     rows = evaluate(counting, model, first, 6).rows
     moved = Panels(epsilon=1.01 * first.epsilon, t=first.t, s=first.s)
     evaluate(counting, model, moved, 6, rows)

@@ -8,52 +8,37 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from epsilometer.engines.exact.engine import estimate_exact
 from epsilometer.engines.mcmc import attack_chain, densities
 from epsilometer.engines.mcmc.diagnostics import diagnose_parameter
-from epsilometer.engines.mcmc.driver import McmcSettings
-from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.engines.mcmc.settings import (
+from epsilometer.engines.mcmc.driver import (
     FixedRandomWalk,
     InformedAuxiliaries,
+    McmcSettings,
     TunedRandomWalk,
     UniformAuxiliaries,
 )
+from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.errors import InputError
 from epsilometer.model import region
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import (
-    NormalScatter,
-    PooledGroups,
-    ScatteredMembers,
-    UniformScatter,
-)
+from epsilometer.model.counts import AttackCounts, counts_of
+from epsilometer.model.dependence import PooledGroups
 from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, IndependentBinomial
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+from tests.contracts.test_engine import standard_error
 from tests.drawn import ring_contains
 
+#: About 200 comparisons of roughly normal errors: false alarms below 1e-3 (2 x 2.9e-7 each).
 Z = 5.0
-"""About 200 comparisons of roughly normal errors: false alarms below 1e-3 (2 x 2.9e-7 each)."""
 
-STRONG = AttackCounts(
-    false_positives=[4, 10, 20], trials_h0=[60, 80, 100], false_negatives=[20, 5, 9], trials_h1=90
-)
-ZEROS = AttackCounts(
-    false_positives=[0, 5, 0, 30], trials_h0=30, false_negatives=[6, 0, 0, 20], trials_h1=30
-)
-LOW = AttackCounts(
-    false_positives=[10, 8, 12], trials_h0=100, false_negatives=[0, 15, 3], trials_h1=100
-)
-SMALL = AttackCounts(
-    false_positives=[3, 6], trials_h0=[12, 15], false_negatives=[4, 0], trials_h1=[15, 10]
-)
-MIDDLE = AttackCounts(
-    false_positives=[3, 6], trials_h0=[12, 15], false_negatives=[4, 2], trials_h1=[15, 10]
-)
-ONE = AttackCounts(false_positives=[40], trials_h0=100, false_negatives=[40], trials_h1=100)
+STRONG = counts_of([4, 10, 20], [60, 80, 100], [20, 5, 9], 90)
+ZEROS = counts_of([0, 5, 0, 30], 30, [6, 0, 0, 20], 30)
+LOW = counts_of([10, 8, 12], 100, [0, 15, 3], 100)
+SMALL = counts_of([3, 6], [12, 15], [4, 0], [15, 10])
+MIDDLE = counts_of([3, 6], [12, 15], [4, 2], [15, 10])
+ONE = counts_of([40], 100, [40], 100)
 
 OURS = McmcSettings(num_iterations=8000, num_warmup=2000, num_chains=2, seed=20240917)
 PUBLISHED_FORM = McmcSettings.published(
@@ -71,16 +56,6 @@ PUBLISHED_FORM = McmcSettings.published(
 )
 
 
-def quantile_error(draws: NDArray[np.float64], probability: float) -> float:
-    """Monte Carlo standard error of a quantile."""
-    from arviz_stats import base
-
-    array_stats: Any = base.array_stats  # type: ignore[attr-defined]
-    return float(
-        array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="quantile", prob=probability)
-    )
-
-
 def largest_z(posterior: SamplePosterior) -> float:
     """The largest deviation from the exact engine, in Monte Carlo standard errors.
 
@@ -96,7 +71,7 @@ def largest_z(posterior: SamplePosterior) -> float:
         for probability in (0.05, 0.5, 0.95):
             found.append(float(posterior.quantile(name, probability)))
             expected.append(float(exact.quantile(name, probability)))
-            errors.append(quantile_error(draws, probability))
+            errors.append(standard_error(draws, probability))
         slack = exact.accuracy.error * np.maximum(1.0, np.abs(expected)) / Z
         z = np.abs(np.subtract(found, expected)) / (np.array(errors) + slack)
         worst = max(worst, float(z.max()))
@@ -138,8 +113,7 @@ MODELS = {
 
 @pytest.mark.parametrize("case", MODELS)
 def test_default_form_agrees_with_the_exact_engine(case: str) -> None:
-    counts, model = MODELS[case]
-    posterior = OURS.estimate(counts, model)
+    posterior = OURS.estimate(*MODELS[case])
     for figures in posterior.diagnostics.parameters.values():
         assert figures.r_hat < 1.03
         assert figures.bulk_effective_size > 200
@@ -241,9 +215,7 @@ def test_kernel_area_is_the_region_modules(epsilon: float, strength: float, delt
     assert np.isclose(found, region.log_ring_area(epsilon, delta, strength), rtol=1e-13)
 
 
-GROUPED = AttackCounts(
-    false_positives=[3, 6], trials_h0=20, false_negatives=[4, 5], trials_h1=20, groups=["a", "a"]
-)
+GROUPED = counts_of([3, 6], 20, [4, 5], 20, groups=["a", "a"])
 
 
 class Tilted(IndependentBinomial):
@@ -252,22 +224,12 @@ class Tilted(IndependentBinomial):
     name = "tilted"
 
 
-class Narrow(NormalScatter):
-    """A third-party scatter."""
-
-    name = "narrow"
-
-
 class Shifted(HalfNormal):
     """A third-party prior, unknown to compiled code."""
 
     @property
     def compiled(self) -> Any:
         return None
-
-
-def scattered(**options: Any) -> CountModel:
-    return CountModel(delta=0.0, dependence=ScatteredMembers(**options))
 
 
 @pytest.mark.parametrize(
@@ -282,10 +244,7 @@ def scattered(**options: Any) -> CountModel:
         (ONE, CountModel(delta=0.0, likelihood=Tilted()), "likelihood .*binomial, correlated"),
         (ONE, CountModel(delta=0.0, epsilon=Shifted()), "prior of epsilon .*half-normal"),
         (ONE, CountModel(delta=0.0, epsilon=Beta()), "prior of epsilon .*half-normal"),
-        (GROUPED, CountModel(delta=0.0, dependence=PooledGroups()), "pooled groups"),
-        (GROUPED, scattered(spread=Fixed(value=0.0)), "spread > 0"),
-        (GROUPED, scattered(spread=Shifted(scale=0.05)), "prior of spread"),
-        (GROUPED, scattered(scatter=Narrow()), "scatter .*normal, uniform"),
+        (GROUPED, CountModel(delta=0.0), "exact engine for groups"),
     ],
 )
 def test_what_is_not_supported_is_refused_in_the_same_words(
@@ -301,7 +260,6 @@ def test_what_is_not_supported_is_refused_in_the_same_words(
 def test_all_models_of_these_tests_are_supported() -> None:
     for counts, model in MODELS.values():
         assert McmcSettings().supports(counts, model) is None
-    assert McmcSettings().supports(GROUPED, scattered(scatter=UniformScatter())) is None
     # Independent rows have no scatter that could be refused.
     assert McmcSettings().supports(ONE, CountModel(delta=0.0, dependence=PooledGroups())) is None
     both = CountModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5))
@@ -312,7 +270,6 @@ def test_all_models_of_these_tests_are_supported() -> None:
     ("name", "value"),
     [
         ("num_auxiliary", 1),
-        ("num_sweeps", 0),
         ("num_iterations", 0),
         ("num_warmup", -1),
         ("num_chains", 0),

@@ -18,9 +18,9 @@ from scipy.stats import kstest
 
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
 from epsilometer.engines.mcmc.driver import McmcSettings
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, HalfNormal
 from epsilometer.posteriors.posterior import CountPosterior
 from studies.draws import draw_model

@@ -25,12 +25,12 @@ from tests.golden import reference
 
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
+#: Allowed on top of the stated error, relative above 1.  The oracle is good to 1e-5; the rest
+#: allows for an error estimate that is itself an estimate, a tenth of the default tolerance.
 ORACLE_ERROR = 1e-4
-"""Allowed on top of the stated error, relative above 1.  The oracle is good to 1e-5; the rest allows
-for an error estimate that is itself an estimate, a tenth of the default tolerance."""
 
+#: Of the log evidence, for which no error is stated: half a per cent of a Bayes factor.
 EVIDENCE_ERROR = 5e-3
-"""Of the log evidence, for which no error is stated: half a per cent of a Bayes factor."""
 
 EpsilonPrior = (
     em.priors.HalfNormal | em.priors.Exponential | em.priors.LogNormal | em.priors.Uniform
@@ -69,8 +69,8 @@ def case(
     return Case(rows=tuple(rows), delta=delta, epsilon=epsilon, strength=given or em.priors.Beta())
 
 
+#: Nearly perfect attacks: epsilon has to be about 4 whatever the prior.
 FIVE: list[Row] = [(0, 100, 2, 100)] * 5
-"""Nearly perfect attacks: epsilon has to be about 4 whatever the prior."""
 
 TWO: list[Row] = [(100, 1000, 120, 1000), (400, 1000, 450, 1000)]
 TINY = em.priors.Exponential(mean=0.1)

@@ -47,12 +47,12 @@ from tests.golden.path_cases import (
 
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
+#: Of the kept numbers.  Correlated counts do not reach 2e-4 everywhere within the levels of
+#: resolution; ``evidences`` has what was reached.
 TIGHT = {"binomial": 1e-5, "sharp": 1e-5, "correlated": 2e-4, "groups": 1e-3}
-"""Of the kept numbers.  Correlated counts do not reach 2e-4 everywhere within the levels of
-resolution; ``evidences`` has what was reached."""
 
+#: The default tolerances, beyond which default and tight must not differ.
 GAP = {"binomial": 1e-3, "sharp": 1e-3, "correlated": 1e-2, "groups": 1e-2}
-"""The default tolerances, beyond which default and tight must not differ."""
 
 Numbers = tuple[float, ...]
 

@@ -38,15 +38,15 @@ def counts(
     )
 
 
+#: The counts of examples/counts.csv.
 TEN_STRONG = counts(reference.TEN_STRONG_X, 1000, reference.TEN_STRONG_Y, 1000)
-"""The counts of examples/counts.csv."""
 
 ONE = counts([200], 500, [200], 500)
 
 TWO = counts([100, 30], 300, [50, 120], 300)
 
+#: Attacks that hardly tell members from others.
 WEAK = counts([9, 12, 10, 11, 8, 14], 100, [88, 91, 85, 89, 93, 87], 100)
-"""Attacks that hardly tell members from others."""
 
 UNEQUAL = counts([4, 10, 20], [60, 80, 100], [20, 5, 9], [90, 90, 40])
 
@@ -66,6 +66,7 @@ STRONG_GROUPS = counts([3, 5, 4, 9, 12, 10], 60, [10, 13, 9, 5, 4, 7], 60, "aaab
 
 GROUPS = counts([20, 25, 23, 60, 55, 58], 80, [48, 40, 45, 20, 18, 25], 80, "aaabbb")
 
+#: A group of four, one of two, and a row in a group of its own.
 UNEQUAL_GROUPS = counts(
     [3, 5, 2, 4, 14, 11, 16],
     [30, 30, 30, 40, 50, 50, 50],
@@ -73,7 +74,6 @@ UNEQUAL_GROUPS = counts(
     [30, 30, 30, 40, 40, 50, 50],
     "aaaabbc",
 )
-"""A group of four, one of two, and a row in a group of its own."""
 
 
 def paper(name: str) -> em.AttackCounts:
@@ -189,11 +189,11 @@ CASES: dict[str, Case] = {
 
 # --- what is made of posteriors: a smaller selection, by the names above --------------------------
 
+#: Leave one out, 90 % intervals.
 LEFT_OUT = ("ten strong", "unequal trials", "correlated, unequal trials", "spread .04")
-"""Leave one out, 90 % intervals."""
 
+#: The prior's scale halved and doubled, 90 % intervals.
 RESCALED = ("ten strong", "one base", "correlated, unequal trials")
-"""The prior's scale halved and doubled, 90 % intervals."""
 
 CURVES = ("unequal trials", "one base", "correlated, unequal trials")
 DELTAS = (0.0, 1e-3, 0.01, 0.05, 0.2)

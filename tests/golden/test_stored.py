@@ -16,8 +16,8 @@ from epsilometer.inputs.held import source_of
 
 STORED = Path(__file__).with_name("stored")
 NUMBERS: dict[str, dict[str, list[float]]] = json.loads((STORED / "numbers.json").read_text())
+#: Tolerated relative difference of numbers from one file: quantiles are searched on stored tables.
 SAME = 1e-9
-"""Tolerated relative difference of numbers from one file: quantiles are searched on stored tables."""
 
 each_audit = pytest.mark.parametrize("name", ["many", "one-run", "pool"])
 

@@ -11,6 +11,7 @@ import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.errors import InputError
 from tests.cli.shell import Shell
+from tests.drawn import losses_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNTS, SCORES = EXAMPLES / "counts.csv", EXAMPLES / "scores.csv"
@@ -21,14 +22,7 @@ CURVE = em.CurveModel(delta=0.01, families=(em.families.Gaussian(),), mixing=em.
 @pytest.fixture(scope="module")
 def losses() -> em.Losses:
     rng = np.random.default_rng(3)
-    names, hypotheses, replicates = np.meshgrid(["a", "b"], [0, 1], np.arange(12), indexing="ij")
-    values = np.exp(rng.normal(size=names.shape) - hypotheses)
-    return em.Losses(
-        challenge_base=names.ravel().tolist(),
-        hypothesis=hypotheses.ravel(),
-        replicate=replicates.ravel(),
-        loss=values.ravel(),
-    )
+    return losses_of(("a", "b"), np.exp(rng.normal(size=(2, 2, 12)) - [[0], [1]]))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +91,7 @@ def test_data_are_reported_like_a_result(file: Path, files: Path, shell: Shell) 
 HINTS = {
     "score;member\n0,5;1\n0,25;0\n": "looks like a semicolon-separated file",
     "score\tmember\n0.5\t1\n": "looks like a tab-separated file",
-    'score,member\n"0,5",1\n"0,25",0\n': "number, got '0,5'",
+    'score,member\n"0,5",1\n"0,25",0\n': "got score='0,5'",
     "score,member\n0,5,1\n0,25,0\n": "decimal commas",
     "false_positives;trials_h0;false_negatives;trials_h1\n1;2;3;4\n": "semicolon-separated",
 }

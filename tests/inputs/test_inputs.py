@@ -20,7 +20,8 @@ from epsilometer.inputs.loading import load_object
 from epsilometer.inputs.source import LossOptions
 from epsilometer.inputs.sources import read, read_text
 from epsilometer.judgement.question import Question
-from epsilometer.model.from_words import likelihood_for
+from epsilometer.model.models import likelihood_for
+from tests.drawn import losses_of
 
 PLAIN = em.AttackCounts(
     false_positives=[4, 6], trials_h0=50, false_negatives=[20, 30], trials_h1=50, names=["a", "b"]
@@ -34,13 +35,8 @@ QUICK = em.CurveModel(delta=0.01, families=(em.families.Gaussian(),), mixing=em.
 
 def some_losses(models: int = 30) -> em.Losses:
     rng = np.random.default_rng(3)
-    member = np.tile(np.repeat([0, 1], models), 2)
-    return em.Losses(
-        challenge_base=np.repeat(["a", "b"], 2 * models),
-        hypothesis=member,
-        replicate=np.tile(np.arange(models), 4),
-        loss=np.log1p(np.exp(-rng.normal(1.2 * member))),
-    )
+    logits = rng.normal([[0.0], [1.2]], size=(2, 2, models))
+    return losses_of(("a", "b"), np.log1p(np.exp(-logits)))
 
 
 LOSSES = some_losses()
@@ -265,3 +261,19 @@ def test_two_folders_may_have_a_module_of_the_same_name(tmp_path: Path) -> None:
         "two",
         "one",
     ]
+
+
+def test_modules_without_a_file_are_not_sent_as_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch has some whose file is a bare name; from the audit's folder they look like its own."""
+    import torch
+
+    from epsilometer.measurement import executors
+
+    assert not Path(torch.ops.__file__).is_absolute()
+    monkeypatch.setattr(executors, "_sent", set())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bare_training.py").write_text("algorithm = object()\n", encoding="utf-8")
+    load_object("bare_training:algorithm", folder=tmp_path, place="here")
+    assert executors._sent == {"bare_training"}

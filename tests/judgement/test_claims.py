@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 import epsilometer as em
 from epsilometer.errors import InputError
+from tests.drawn import error_counts
 
 NOISE, TRIALS = 1.0, 1000
 DELTAS = [0.0, 1e-6, 1e-4, 1e-2, 0.1]
@@ -23,11 +24,8 @@ def posterior() -> em.Posterior:
     """Counts as expected of the best attack on a Gaussian mechanism, at three target rates."""
     alpha = np.array([0.02, 0.1, 0.3])
     beta = norm.cdf(norm.isf(alpha) - 1 / NOISE)
-    counts = em.AttackCounts(
-        false_positives=np.round(TRIALS * alpha).astype(int),
-        trials_h0=TRIALS,
-        false_negatives=np.round(TRIALS * beta).astype(int),
-        trials_h1=TRIALS,
+    counts = error_counts(
+        np.round(TRIALS * alpha).astype(int), np.round(TRIALS * beta).astype(int), TRIALS
     )
     return em.estimate(counts, em.CountModel(delta=1e-6))
 

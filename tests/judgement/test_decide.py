@@ -21,6 +21,7 @@ from studies.mechanisms import (
     LaplaceMechanism,
     RandomisedResponse,
 )
+from tests.drawn import error_counts
 
 
 def test_reasons_of_objections() -> None:
@@ -55,9 +56,7 @@ def counts_of(
         shape=(1, bases),
         rng=np.random.default_rng(seed),
     )
-    return em.AttackCounts(
-        false_positives=x[0], trials_h0=trials, false_negatives=y[0], trials_h1=trials
-    )
+    return error_counts(x[0], y[0], trials)
 
 
 def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
@@ -93,9 +92,7 @@ def leaky_and_quiet() -> em.Scores:
 def test_a_contradiction_is_said_first() -> None:
     """Counts near the diagonal have a posterior near 0; scores of the same models prove more."""
     scores = leaky_and_quiet()
-    counts = em.AttackCounts(
-        false_positives=[10] * 8, trials_h0=100, false_negatives=[90] * 8, trials_h1=100
-    )
+    counts = error_counts([10] * 8, [90] * 8, 100)
     posterior = em.estimate(counts, em.CountModel(delta=1e-3))
     result = result_of(posterior, Question(claim=3.0), scores=scores)
     assert result.contradiction is not None

@@ -21,6 +21,7 @@ from epsilometer.cli.main import run
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
 from epsilometer.testing import assert_private
+from tests.drawn import error_counts
 
 DELTAS = (1e-2, 2e-2)
 CLAIM = 0.9
@@ -57,13 +58,7 @@ def counts(design: str | None = None) -> em.AttackCounts:
     measured = None
     if design is not None:
         measured = em.rows.MeasuredBy(design=design, target_alpha=0.1, statistic="logit")
-    return em.AttackCounts(
-        false_positives=[8, 9, 7],
-        trials_h0=80,
-        false_negatives=[34, 30, 36],
-        trials_h1=80,
-        measured=measured,
-    )
+    return error_counts([8, 9, 7], [34, 30, 36], 80, measured=measured)
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,7 @@ class Case:
     independent: bool = True
 
 
+#: Canaries of one run have no counts of separate decisions.
 CASES = {
     ("curve", "independent"): Case(scores()),
     ("curve", "shared models"): Case(scores(), independent=False),
@@ -85,7 +81,6 @@ CASES = {
     ("count", "pool"): Case(counts("pool")),
     ("count", "cross-fed counts"): Case(counts("cross-fed")),
 }
-"""Canaries of one run have no counts of separate decisions."""
 
 
 def model_of(kind: str, data: object) -> em.CurveModel | em.CountModel:
@@ -98,11 +93,11 @@ def model_of(kind: str, data: object) -> em.CurveModel | em.CountModel:
     return em.CountModel(delta=DELTAS[0])
 
 
+#: The options of the shell that name the same model.
 WORDS = {
     "curve": ["--model", "curve", "--family", "gaussian", "--mixing", "none"],
     "count": ["--model", "count", "--likelihood"],
 }
-"""The options of the shell that name the same model."""
 
 
 @cache
@@ -113,8 +108,8 @@ def posterior_of(kind: str, how: str) -> Any:
         return em.estimate(data, model_of(kind, data))
 
 
+#: Outcome, grounds, reasons and proven bound.
 Judged = tuple[str, str, list[str], float | None]
-"""Outcome, grounds, reasons and proven bound."""
 
 
 def of_verdict(verdict: em.Verdict | None, proof: em.Proof | None) -> Judged:
@@ -138,9 +133,9 @@ def shell(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
     return found
 
 
+# All kinds of data at one delta; with several, whether bases share models is what went lost.
 PLACES: list[tuple[str, str, tuple[float, ...]]] = [(*key, DELTAS[:1]) for key in CASES]
 PLACES += [(*key, DELTAS) for key in CASES if key[1] in ("independent", "shared models")]
-"""All kinds of data at one delta; with several, whether bases share models is what went lost."""
 
 
 @pytest.mark.filterwarnings("ignore::epsilometer.errors.EpsilometerWarning")
@@ -272,13 +267,7 @@ def test_such_counts_of_separate_models_are_judged(deltas: tuple[float, ...]) ->
     labels = {}
     for design in ("pool", None):
         measured = None if design is None else em.rows.MeasuredBy(design=design)
-        data = em.AttackCounts(
-            false_positives=[10, 30],
-            trials_h0=100,
-            false_negatives=[20, 30],
-            trials_h1=80,
-            measured=measured,
-        )
+        data = error_counts([10, 30], [20, 30], 100, 80, measured=measured)
         posterior = em.estimate(data, em.CountModel(delta=DELTAS[0]))
         labels[design] = em.judge(posterior, 14.0, deltas=deltas).label
     assert labels == {"pool": "INCONCLUSIVE", None: "PASS (judged)"}

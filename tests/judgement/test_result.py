@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 
 import epsilometer as em
-from epsilometer.judgement import count_result, result
+from epsilometer.judgement import count_result, objections, result
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import OtherModels, Question
+from tests.drawn import error_counts
 
-COUNTS = em.AttackCounts(
-    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=100
-)
-PERFECT = em.AttackCounts(
-    false_positives=[5, 4, 6, 5], trials_h0=50, false_negatives=[0, 0, 0, 0], trials_h1=50
-)
+COUNTS = error_counts([10, 30], [20, 30], 100)
+PERFECT = error_counts([5, 4, 6, 5], [0, 0, 0, 0], 50)
 
 
 @pytest.fixture
@@ -43,7 +40,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 CHECKS = {
-    result: ("decide", "prove", "valid_bounds"),
+    result: ("decide",),
+    objections: ("prove", "valid_bounds"),
     count_result: (
         "check_extreme_counts",
         "check_predictions",
@@ -124,7 +122,7 @@ def test_views_agree_with_the_verdict() -> None:
     assert data["verdict"]["grounds"] == "proven"
     assert data["verdict"]["reasons"] == list(verdict.reasons)
     assert data["proof"] == proof.described()
-    assert data["bounds"] == [bound._asdict() for bound in judged.bounds]
+    assert data["bounds"] == [bound._asdict() for bound in judged.bounds_at(judged.delta)]
     assert data["contradiction"] is None
     assert data["claim"]["source"] == "algorithm"
 

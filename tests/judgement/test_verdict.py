@@ -30,18 +30,17 @@ from epsilometer.judgement.verdict import (
     Verdict,
     decide,
 )
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Fixed, HalfNormal, Prior
 from epsilometer.posteriors.provenance import Provenance
+from tests.drawn import error_counts
 
-COUNTS = AttackCounts(
-    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
-)
-"""They prove that epsilon is above 1.1 at delta = 0.01, and no more than 1.2."""
+#: They prove that epsilon is above 1.1 at delta = 0.01, and no more than 1.2.
+COUNTS = error_counts([10, 30], [20, 30], 100, 80)
 
+#: They prove nothing of note.
 WEAK = AttackCounts(false_positives=[30], trials_h0=80, false_negatives=[28], trials_h1=80)
-"""They prove nothing of note."""
 
 JUDGED_REASON = "the posterior lies {} the claim, and no check contradicts it"
 NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
@@ -71,17 +70,23 @@ def mixed(share_above: float, claim: float = 1.0) -> SamplePosterior:
     return posterior
 
 
-def unopposed(posterior: SamplePosterior, claim: float, **changes: Any) -> Verdict:
-    """The verdict by the posterior alone: nothing is proven and there are no objections."""
+def ruled(above: float, **changes: Any) -> Verdict:
     arguments: dict[str, Any] = {
-        "claim": claim,
-        "above": posterior.probability_above("epsilon", claim),
-        "before": posterior.prior_probability_above(claim),
+        "claim": 1.0,
+        "above": above,
+        "before": 0.4,
         "refuted": None,
         "objections": lambda leaning: (),
-        "untrusted": None if posterior.trustworthy else INACCURATE,
     }
     return decide(**arguments | changes)
+
+
+def unopposed(posterior: SamplePosterior, claim: float, **changes: Any) -> Verdict:
+    """The verdict by the posterior alone: nothing is proven and there are no objections."""
+    before = posterior.prior_probability_above(claim)
+    untrusted = None if posterior.trustworthy else INACCURATE
+    known = {"claim": claim, "before": before, "untrusted": untrusted}
+    return ruled(posterior.probability_above("epsilon", claim), **known | changes)
 
 
 # --- thresholds -------------------------------------------------------------------------------
@@ -197,17 +202,6 @@ def test_claim_of_no_privacy_loss_at_all() -> None:
 
 
 # --- the rule ---------------------------------------------------------------------------------
-
-
-def ruled(above: float, **changes: Any) -> Verdict:
-    arguments: dict[str, Any] = {
-        "claim": 1.0,
-        "above": above,
-        "before": 0.4,
-        "refuted": None,
-        "objections": lambda leaning: (),
-    }
-    return decide(**arguments | changes)
 
 
 def refuse(*_: object) -> tuple[str, ...]:

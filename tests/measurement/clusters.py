@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Seconds; far above what starting or stopping takes.
 PATIENCE = 30.0
-"""Seconds; far above what starting or stopping takes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -264,9 +264,6 @@ def test_batch_sizes() -> None:
     assert batch_size_of(Holder()) == 1
     assert batch_size_of(mean) == BATCH_SIZE
     assert batch_size_of(OutputPerturbation(algorithm=mean, scale=1.0)) == BATCH_SIZE
-
-
-def test_a_batch_size_for_records_is_not_ours() -> None:
     # Learners have a batch size of records; only algorithms that train many models mean models by it.
     learner = Holder()
     learner.batch_size = 256  # type: ignore[attr-defined]

@@ -111,7 +111,7 @@ def test_a_base_cannot_be_changed() -> None:
 
 def test_data_sets_too_large() -> None:
     assert len(drawn(0, size=19).dataset) == 19
-    with pytest.raises(InputError, match="expected dataset_size <= 19, since 20 records"):
+    with pytest.raises(InputError, match="expected dataset_size <= 19"):
         drawn(0, size=20)
     with pytest.raises(InputError, match="expected dataset_size <= 18"):
         drawn(0, size=19, adjacency=Replace())

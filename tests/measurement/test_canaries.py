@@ -10,7 +10,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.measurement.coins import flip
+from epsilometer.measurement.canary_kinds import flip
 from epsilometer.measurement.population import Dataset, Point, Population
 
 KIND_NAMES = ("population", "mislabelled", "noise")
@@ -134,7 +134,7 @@ def test_one_sided_coins_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"count": 61}, "at most 60 canaries, the number of records .* not always trained on"),
+        ({"count": 61}, "at most 60 canaries, .* not always trained on"),
         ({"count": 31, "outside": range(30)}, "at most 30 canaries"),
         ({"count": 1}, "count >= 2"),
         ({"outside": [60]}, "indices from 0 to 59 or a mask of 60 records"),
@@ -142,7 +142,7 @@ def test_one_sided_coins_are_refused() -> None:
         ({"outside": [True, False]}, "indices from 0 to 59"),
         ({"kind": "strange"}, "one of population, mislabelled, noise"),
         ({"rng": 1}, r"expected rng=numpy.random.default_rng\(seed\), got rng=1"),
-        ({"kind": 3}, "a kind of canaries, a kind or a function"),
+        ({"kind": 3}, "a kind of canaries or a function"),
     ],
 )
 def test_out_of_range(options: dict[str, Any], words: str) -> None:
@@ -176,7 +176,7 @@ def test_the_rest_of_the_population() -> None:
     assert canaries.records is not None
     expected = [n for n in range(60) if n not in canaries.records]
     assert np.array_equal(canaries.rest.features, population.features[expected])
-    with pytest.raises(InputError, match="got crafted canaries"):
+    with pytest.raises(InputError, match="got crafted ones"):
         _ = drawn(kind="noise").rest
 
 
@@ -263,7 +263,7 @@ def test_other_coins_are_not_overwritten(tmp_path: Path) -> None:
     drawn().write(path)
     drawn().write(path)  # the same
     before = path.read_bytes()
-    with pytest.raises(InputError, match="perhaps the coins of a training"):
+    with pytest.raises(InputError, match="perhaps coins"):
         drawn(seed=3).write(path)
     assert path.read_bytes() == before
 
@@ -279,7 +279,7 @@ def test_records_are_not_written(tmp_path: Path) -> None:
 def test_coins_of_another_file(tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
     drawn().write(path)
-    with pytest.raises(InputError, match="records of a population; pass it"):
+    with pytest.raises(InputError, match="records: pass read"):
         em.Canaries.read(path)
     with pytest.raises(InputError, match="is this another population"):
         em.Canaries.read(path, labelled(seed=2))
@@ -328,3 +328,35 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     path.write_bytes(b"not a file of canaries")
     with pytest.raises(InputError, match="cannot be read as npz without pickle"):
         em.Canaries.read(path)
+
+
+# --- added to records ------------------------------------------------------------------------------
+
+TOKENS = np.arange(60).reshape(20, 3)
+
+
+def of_tokens(labels: list[int] | None = None) -> em.Canaries:
+    return em.Canaries.of(features=TOKENS, labels=labels, rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_included_canaries_follow_the_records(labelled: bool) -> None:
+    drawn = of_tokens([7] * 20 if labelled else None)
+    own = Dataset(features=np.zeros((4, 3)), labels=np.zeros(4) if labelled else None)
+    found = drawn.added_to(own)
+    assert (found.features[4:] == TOKENS[drawn.coins]).all()
+    assert found.labels is None or found.labels.tolist() == [0] * 4 + [7] * int(drawn.coins.sum())
+    assert (found.labels is not None) == labelled
+
+
+def test_labels_are_not_dropped_in_silence() -> None:
+    own = Dataset(features=np.zeros((4, 3)), labels=np.zeros(4))
+    with pytest.raises(InputError, match="got only those of records"):
+        of_tokens().added_to(own)
+    with pytest.raises(InputError, match="got only those of canaries"):
+        of_tokens([0] * 20).added_to(Dataset(features=np.zeros((4, 3))))
+
+
+def test_another_shape_is_refused() -> None:
+    with pytest.raises(InputError, match=r"shape of the records, \(4,\), got \(3,\)"):
+        of_tokens().added_to(Dataset(features=np.zeros((4, 4))))

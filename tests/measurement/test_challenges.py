@@ -10,7 +10,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError, StoreError
-from epsilometer.measurement import outliers
+from epsilometer.measurement import challenges
 from epsilometer.measurement.bases import (
     ADJACENCIES,
     ChallengeBase,
@@ -145,7 +145,7 @@ def test_a_base_does_not_depend_on_how_many_there_are(kind: str) -> None:
 def test_points_differ_and_lie_in_the_population(kind: str) -> None:
     found = choose(challenge_kind_of(KINDS[kind]), PEOPLE, 4, 1)
     assert len(set(found.indices.tolist())) == len(found) == 4
-    assert found.population.given.fingerprint == PEOPLE.fingerprint
+    assert (found.population.features[:60] == FEATURES).all()
     assert found.indices.max() < len(found.population) == 60 + found.population.crafted
     assert set(found.indices.tolist()) <= set(found.excluded().tolist())
 
@@ -178,8 +178,7 @@ def test_a_function_gets_the_original_records_and_its_own_stream() -> None:
         return list(range(count))
 
     for seed in (1, 1, 2):
-        CustomPoints(function=look, name="look")
-        choose(challenge_kind_of(look), PEOPLE.extended(FEATURES[:1], [0]), 3, seed)
+        choose(challenge_kind_of(look), PEOPLE, 3, seed)
     assert seen[0] == seen[1]
     assert [each[:2] for each in seen] == [(60, 3)] * 3
     assert seen[0][2] != seen[2][2]
@@ -241,13 +240,13 @@ def test_records_among_another_label_are_outliers() -> None:
 
 def test_outlier_scores_equal_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Computed in blocks of a few rows."""
-    monkeypatch.setattr(outliers, "DISTANCES_AT_ONCE", 400)
+    monkeypatch.setattr(challenges, "DISTANCES_AT_ONCE", 400)
     rng = np.random.default_rng(2)
     people = Population(features=rng.normal(size=(90, 2, 3)), labels=rng.integers(3, size=90))
     assert people.labels is not None
     rows = people.features.reshape(90, -1)
     rows = rows / (rows.max(axis=0) - rows.min(axis=0))
-    for number, score in enumerate(outliers.outlier_scores(people, neighbours=4)):
+    for number, score in enumerate(challenges.outlier_scores(people, neighbours=4)):
         distance = np.linalg.norm(rows - rows[number], axis=1)
         same = people.labels == people.labels[number]
         own = np.sort(distance[same])[1:5].mean()
@@ -256,21 +255,21 @@ def test_outlier_scores_equal_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_of_many_records_a_sample_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = np.arange(205) % 2
-    whole = outliers.outlier_scores(planted(labels, 25.0), neighbours=10)
-    monkeypatch.setattr(outliers, "REFERENCES", 60)
-    sampled = outliers.outlier_scores(planted(labels, 25.0), neighbours=10)
+    whole = challenges.outlier_scores(planted(labels, 25.0), neighbours=10)
+    monkeypatch.setattr(challenges, "REFERENCES", 60)
+    sampled = challenges.outlier_scores(planted(labels, 25.0), neighbours=10)
     assert sorted(np.argsort(sampled)[-5:].tolist()) == [200, 201, 202, 203, 204]
     assert np.corrcoef(whole, sampled)[0, 1] > 0.9
     assert (
-        sampled.tolist() == outliers.outlier_scores(planted(labels, 25.0), neighbours=10).tolist()
+        sampled.tolist() == challenges.outlier_scores(planted(labels, 25.0), neighbours=10).tolist()
     )
 
 
 def test_constant_features_and_copies_make_no_trouble() -> None:
     people = Population(features=np.zeros((30, 3), dtype=np.uint8), labels=np.arange(30) % 2)
-    assert outliers.outlier_scores(people, neighbours=10).tolist() == [0.0] * 30
+    assert challenges.outlier_scores(people, neighbours=10).tolist() == [0.0] * 30
     images = Population(features=np.eye(30, dtype=np.uint8) * 255)
-    assert np.ptp(outliers.outlier_scores(images, neighbours=40)) < 1e-12
+    assert np.ptp(challenges.outlier_scores(images, neighbours=40)) < 1e-12
 
 
 # --- stores -------------------------------------------------------------------------------------
@@ -326,28 +325,22 @@ def answering(value: Any) -> Any:
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "expected challenge to be one of random, mislabelled, outliers": ("outlier", {}),
     "expected a kind of challenge points, indices of records or a function": (3, {}),
-    "expected distinct challenge points, got record 4 twice": ([4, 1, 4, 2], {}),
-    "expected indices of challenge points from 0 to 59, got 60": ([1, 2, 3, 60], {}),
-    "expected indices of challenge points from 0 to .*, got -1": ([1, 2, 3, -1], {}),
+    "distinct points, got record 4 twice": ([4, 1, 4, 2], {}),
+    "expected indices from 0 to 59, got 60": ([1, 2, 3, 60], {}),
+    "expected indices from 0 to .*, got -1": ([1, 2, 3, -1], {}),
     "expected indices of at least one record": ([], {}),
     "expected indices of at least one record, .* got \\(1.5,\\)": ([1.5], {}),
-    "expected 3 challenge bases, one per given point, got challenge_bases=4": (
-        [1, 2, 3],
-        {},
-    ),
+    "expected 3 challenge bases, one per given point, got challenge_bases=4": ([1, 2, 3], {}),
     "expected challenge_bases to be a whole number": ("outliers", {"challenge_bases": None}),
-    "expected at most 60 challenge points of kind outliers": ("outliers", {"challenge_bases": 61}),
-    "expected at most 60 challenge points of kind misl": ("mislabelled", {"challenge_bases": 61}),
+    "points of kind outliers <= 60": ("outliers", {"challenge_bases": 61}),
+    "points of kind mislabelled <= 60": ("mislabelled", {"challenge_bases": 61}),
     "mislabelled points need labels": (
         "mislabelled",
         {"population": Population(features=FEATURES)},
     ),
-    "expected dataset_size <= 59, since 59 records": (
-        "mislabelled",
-        {"dataset_size": 60},
-    ),
+    "expected dataset_size <= 59": ("mislabelled", {"dataset_size": 60}),
     "expected dataset_size <= 58": ("outliers", {"dataset_size": 59, "adjacency": Replace()}),
-    "challenge mine:points: expected 4 challenge points, got 3": (answering([1, 2, 3]), {}),
+    "challenge mine:points: expected 4 points, got 3": (answering([1, 2, 3]), {}),
     "challenge mine:points: expected distinct": (answering([1, 2, 3, 3]), {}),
     "challenge mine:points: expected indices .* got None": (answering(None), {}),
     "challenge mine:points: expected features of crafted records with shape \\(4,\\) each": (
@@ -358,10 +351,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
         answering(Dataset(features=np.zeros((4, 4)))),
         {},
     ),
-    "challenge chooses points for designs that train whole models": (
-        "outliers",
-        {"design": OneRun(canaries=5)},
-    ),
+    "for designs with whole models": ("outliers", {"design": OneRun(canaries=5)}),
     "challenge applies to drawn bases only": (
         "outliers",
         {"challenge_bases": [ChallengeBase(dataset=[1], challenge=2)], "dataset_size": None},

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
-from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio, Offline, Threshold
-from epsilometer.attacks.shadows import Shadows
+from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio, Offline, Shadows, Threshold
 from epsilometer.attacks.statistics import STATISTICS, CustomStatistic, Logit, Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement.designs import CrossFed, ShadowModels, cross_feed
@@ -24,8 +23,8 @@ Key = tuple[str, int, int]
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAPER_LOSSES = ROOT.parent / "shared" / "paper" / "losses"
 
+#: Two ways to sum the same few scores: rounding of 1e-16, times 1e6 where a variance cancels.
 CLOSE = 1e-9
-"""Two ways to sum the same few scores: rounding of 1e-16, times 1e6 where a variance cancels."""
 
 every_attack = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 every_statistic = pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)
@@ -56,6 +55,11 @@ def design_and_table(
 ) -> tuple[ShadowModels, dict[Key, float]]:
     design = ShadowModels(replicates=replicates, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
     return design, drawn({h: design.models(h) for h in (0, 1)})
+
+
+def same_decisions(one: AttackResult, other: AttackResult) -> None:
+    np.testing.assert_array_equal(one.p_values_h0, other.p_values_h0)
+    np.testing.assert_array_equal(one.p_values_h1, other.p_values_h1)
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -104,8 +108,7 @@ def test_cross_feeding_defaults() -> None:
         cross_feed(losses, LikelihoodRatio(), statistic=Loss()),
         CrossFed(replicates=3).attack(losses),
     ):
-        np.testing.assert_array_equal(other.p_values_h0, plain.p_values_h0)
-        np.testing.assert_array_equal(other.p_values_h1, plain.p_values_h1)
+        same_decisions(other, plain)
 
 
 @every_statistic
@@ -201,10 +204,7 @@ def test_every_model_has_one_use() -> None:
         block, place = divmod(replicate, 1 + 2 * size)
         user = hypothesis if place == 0 else int(place > size)
         for h, (before, after) in enumerate(
-            (
-                (plain.p_values_h0, changed.p_values_h0),
-                (plain.p_values_h1, changed.p_values_h1),
-            )
+            ((plain.p_values_h0, changed.p_values_h0), (plain.p_values_h1, changed.p_values_h1))
         ):
             expected = [(1, block)] if h == user else []
             assert [tuple(place) for place in np.argwhere(before != after).tolist()] == expected
@@ -241,16 +241,6 @@ def test_missing_challenge_and_missing_shadows() -> None:
     assert found.counts(0.1).trials_h0.tolist() == [2, 2, 3]
 
 
-def test_losses_that_are_not_finite_are_missing_and_reported() -> None:
-    design, table = design_and_table(replicates=3)
-    keys: list[Key] = [("base 0", 0, 0), ("base 2", 1, 3)]
-    spoilt = design.attack(losses_of(table | {keys[0]: np.inf, keys[1]: np.nan}))
-    without = design.attack(losses_of({k: v for k, v in table.items() if k not in keys}))
-    np.testing.assert_array_equal(spoilt.p_values_h0, without.p_values_h0)
-    np.testing.assert_array_equal(spoilt.p_values_h1, without.p_values_h1)
-    assert spoilt.dropped == (("base 0", 1), ("base 2", 1))
-
-
 def test_models_that_are_not_used_are_not_reported() -> None:
     """Replicates beyond those of the design are used by no challenge, whatever their losses are."""
     few, table = design_and_table(replicates=3)
@@ -265,15 +255,16 @@ def test_models_that_are_not_used_are_not_reported() -> None:
     assert found.dropped == (("base 1", 1),)
 
 
-def test_scores_that_are_not_finite_are_missing_and_reported() -> None:
+@pytest.mark.parametrize("spoilt", [(np.inf, np.nan, np.nan), (77.0,) * 3], ids=["loss", "score"])
+def test_what_is_not_finite_is_missing_and_reported(spoilt: tuple[float, ...]) -> None:
     design, table = design_and_table(replicates=3)
     keys: list[Key] = [("base 0", 0, 0), ("base 2", 1, 3), ("base 2", 1, 4)]
     statistic = CustomStatistic(function=lambda x: np.where(x == 77.0, np.nan, -x))
-    spoilt = design.attack(losses_of(table | dict.fromkeys(keys, 77.0)), statistic=statistic)
+    changed = table | dict(zip(keys, spoilt, strict=True))
+    found = design.attack(losses_of(changed), statistic=statistic)
     without = design.attack(losses_of({k: v for k, v in table.items() if k not in keys}))
-    np.testing.assert_array_equal(spoilt.p_values_h0, without.p_values_h0)
-    np.testing.assert_array_equal(spoilt.p_values_h1, without.p_values_h1)
-    assert spoilt.dropped == (("base 0", 1), ("base 2", 2))
+    same_decisions(found, without)
+    assert found.dropped == (("base 0", 1), ("base 2", 2))
     assert without.dropped == ()
 
 
@@ -284,8 +275,7 @@ def test_one_sided_attacks_need_no_shadows_under_h1(attack: Attack) -> None:
     bare = {k: v for k, v in table.items() if k[1] == 0 or k[2] in challenges}
     assert len(bare) == 3 * (design.models(0) + 3)
     found, whole = (design.attack(losses_of(t), attack) for t in (bare, table))
-    np.testing.assert_array_equal(found.p_values_h0, whole.p_values_h0)
-    np.testing.assert_array_equal(found.p_values_h1, whole.p_values_h1)
+    same_decisions(found, whole)
     with pytest.raises(InputError, match="too few in each of 3 challenge bases"):
         design.attack(losses_of(bare))
 

@@ -13,9 +13,10 @@ import pytest
 
 from epsilometer.errors import ExecutorError, InputError, StoreError
 from epsilometer.measurement import executors, run
+from epsilometer.measurement.bases import LossRow
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Sizes
-from epsilometer.measurement.rows import LossRow, Progress
+from epsilometer.measurement.run import Progress
 from epsilometer.measurement.store import MemoryStore, SqliteStore
 from epsilometer.measurement.tasks import Answer, Chunk, Trained, train_chunk
 from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, plan

@@ -16,10 +16,7 @@ from epsilometer._workers import process_pool
 from epsilometer.errors import EpsilometerError, ExecutorError, InputError
 from epsilometer.measurement import executors
 from epsilometer.measurement.engine import measure
-from tests.measurement.algorithms import (
-    NoisyMean,
-    plan,
-)
+from tests.measurement.algorithms import NoisyMean, plan
 from tests.measurement.clusters import cluster
 
 
@@ -41,7 +38,7 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(executors, "WORKERS_SECONDS", 1)
     with (
         cluster(tmp_path, workers=0) as running,
-        pytest.raises(ExecutorError, match="no worker has joined the scheduler within 1 s"),
+        pytest.raises(ExecutorError, match="no worker answers"),
     ):
         measure(plan(), executor=running.executor)
 

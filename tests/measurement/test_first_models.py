@@ -12,14 +12,7 @@ from epsilometer.errors import TrainingError
 from epsilometer.measurement.engine import check_training, measure
 from epsilometer.measurement.first_models import Pace, time_sentence
 from epsilometer.measurement.store import MemoryStore
-from tests.measurement.algorithms import (
-    ManyAtOnce,
-    NoisyMean,
-    noted,
-    one_run_plan,
-    plan,
-    pool_plan,
-)
+from tests.measurement.algorithms import ManyAtOnce, NoisyMean, noted, one_run_plan, plan, pool_plan
 from tests.measurement.test_engine import Recorder
 
 

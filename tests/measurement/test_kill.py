@@ -25,8 +25,8 @@ from tests.measurement.clusters import Cluster, cluster, stop
 BASES, REPLICATES, SECONDS = 4, 250, 0.004
 MODELS = 2 * BASES * REPLICATES
 OPTIONS = ("--bases", str(BASES), "--replicates", str(REPLICATES), "--seconds", str(SECONDS))
+#: Seconds; far more than any of this takes.
 PATIENCE = 60.0
-"""Seconds; far more than any of this takes."""
 
 
 def whole(seconds: float = 0.0) -> Plan:
@@ -77,6 +77,23 @@ def left_behind(processes: set[psutil.Process]) -> list[psutil.Process]:
     return names
 
 
+def until_stored(run: subprocess.Popen[str], path: Path, models: int) -> set[psutil.Process]:
+    """Wait until a run has stored so many losses; returns the processes it had started."""
+    started: set[psutil.Process] = set()
+    end = time.monotonic() + PATIENCE
+    while run.poll() is None and stored(path) < models and time.monotonic() < end:
+        started.update(descendants(run))
+        time.sleep(0.02)
+    return started
+
+
+def ended(run: subprocess.Popen[str], status: int = 0) -> tuple[list[str], str]:
+    """The numbers that a run printed, and its errors."""
+    out, error = run.communicate(timeout=PATIENCE)
+    assert run.returncode == status, error
+    return out.split()[1:], error
+
+
 def kill_after(run: subprocess.Popen[str], seconds: float) -> tuple[bool, set[psutil.Process]]:
     """Kill -9 unless it has ended by itself; returns the processes it had started."""
     started: set[psutil.Process] = set()
@@ -91,12 +108,6 @@ def kill_after(run: subprocess.Popen[str], seconds: float) -> tuple[bool, set[ps
     return alive, started
 
 
-def wait_for_progress(run: subprocess.Popen[str], path: Path, before: int) -> None:
-    end = time.monotonic() + PATIENCE
-    while run.poll() is None and stored(path) <= before and time.monotonic() < end:
-        time.sleep(0.02)
-
-
 def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kills: int) -> None:
     """Kill a run at any moment, from its first on; some only after it has stored a loss."""
     delays = random.Random(seed)
@@ -105,7 +116,7 @@ def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kil
         run = runner.start(path, executor, *OPTIONS)
         runner.wait_until_ready(run)
         if number % 3 == 1:
-            wait_for_progress(run, path, progress[-1])
+            until_stored(run, path, progress[-1] + 1)
             delay = delays.uniform(0.0, 0.1)
         else:
             delay = delays.uniform(0.0, until)
@@ -118,12 +129,8 @@ def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kil
     # Kills hit runs in progress, and several of these had got further than the previous one.
     assert interrupted >= kills // 2
     assert len(set(progress)) >= min(4, kills // 2), progress
-    run = runner.start(path, executor, *OPTIONS)
-    out, error = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 0, error
-    _, trained, reused = out.split()
-    assert int(trained) + int(reused) == MODELS
-    assert int(reused) == progress[-1]
+    numbers, _ = ended(runner.start(path, executor, *OPTIONS))
+    assert numbers == [str(MODELS - progress[-1]), str(progress[-1])]
 
 
 TWENTY = pytest.param(20, marks=pytest.mark.slow)
@@ -161,11 +168,7 @@ def test_a_local_dask_cluster_ends_with_its_run(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     run = runner.start(path, "dask", "--replicates", "1000", "--seconds", "0.02")
     runner.wait_until_ready(run)
-    end = time.monotonic() + PATIENCE
-    started: set[psutil.Process] = set()
-    while stored(path) == 0 and time.monotonic() < end:
-        started.update(descendants(run))
-        time.sleep(0.1)
+    started = until_stored(run, path, 1)
     assert len(started) >= 2
     alive, processes = kill_after(run, 0.0)
     assert alive
@@ -225,17 +228,13 @@ def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> Non
 def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
     options = [*OPTIONS[:4], "--seconds", "0.0005"]
-    run = runner.start(path, executor, *options, "--largest-file", "60000")
-    _, error = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 1, error
+    _, error = ended(runner.start(path, executor, *options, "--largest-file", "60000"), status=1)
     assert error.startswith("StoreError: "), error
     assert "is the disk full? No committed loss is affected" in error
     assert error.count("\n") == 1
     before = stored(path)
-    run = runner.start(path, executor, *options)
-    out, error = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 0, error
-    assert out.split()[1:] == [str(MODELS - before), str(before)]
+    numbers, _ = ended(runner.start(path, executor, *options))
+    assert numbers == [str(MODELS - before), str(before)]
     assert exported(path) == uninterrupted
 
 
@@ -243,9 +242,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
 @pytest.mark.parametrize("size", [4096, 20_000, 40_000])
 def test_a_full_disk_from_the_start(size: int, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
-    run = runner.start(path, "serial", *OPTIONS[:4], "--largest-file", str(size))
-    _, error = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 1, error
+    _, error = ended(runner.start(path, "serial", *OPTIONS[:4], "--largest-file", str(size)), 1)
     assert error.startswith("StoreError: "), error
     assert error.count("\n") == 1
     measure(whole(), path)
@@ -269,11 +266,7 @@ def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     options = [*OPTIONS[:4], "--seconds", "0.02"]
     run = runner.start(path, executor, *options, new_session=True)
     runner.wait_until_ready(run)
-    started: set[psutil.Process] = set()
-    end = time.monotonic() + PATIENCE
-    while stored(path) < 20 and time.monotonic() < end:
-        started.update(descendants(run))
-        time.sleep(0.02)
+    started = until_stored(run, path, 20)
     before = stored(path)
     assert run.poll() is None
     os.killpg(run.pid, signal.SIGINT)  # a terminal signals every process of the run

@@ -10,9 +10,13 @@ import pytest
 from scipy import stats
 
 from epsilometer._arrays import IntArray
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, held_out_scores, most_leaking
+from epsilometer.attacks.pool_attacks import (
+    POOL_ATTACKS,
+    attack_result,
+    held_out_scores,
+    most_leaking,
+)
 from epsilometer.attacks.pool_losses import PoolLosses
-from epsilometer.attacks.pool_result import attack_result
 from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.engine import measure
@@ -21,6 +25,7 @@ from epsilometer.measurement.pool import Pool
 from epsilometer.measurement.store import MemoryStore
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.proofs.proof import prove
+from tests.attacks.pool_oracles import leaks
 from tests.measurement.algorithms import IgnoresData, Remembers, pool_plan
 
 every_attack = pytest.mark.parametrize("attack", POOL_ATTACKS)
@@ -131,20 +136,8 @@ def test_losses_below_zero_have_leaking_points_too() -> None:
     below = PoolLosses(loss=losses.loss - 5, member=losses.member, references=REFERENCES)
     found = most_leaking(below, models=np.arange(20), count=POINTS)
     first = below.take(models=np.arange(20))
-    value, inside = -first.loss[:, :POINTS, 0], first.member[:, :POINTS]
-    sides = [[value[side[:, n], n] for n in range(POINTS)] for side in (~inside, inside)]
-    pooled = [
-        sum(np.var(each) * len(each) for each in side) / sum(len(each) - 1 for each in side)
-        for side in sides
-    ]
-    leaks = []
-    for without, with_point in zip(*sides, strict=True):
-        error = sum(
-            (np.var(each) * len(each) + 4 * spread) / (len(each) - 1 + 4) / len(each)
-            for each, spread in zip((without, with_point), pooled, strict=True)
-        )
-        leaks.append((with_point.mean() - without.mean()) / np.sqrt(error))
-    assert found.tolist() == np.argsort(-np.array(leaks), kind="stable").tolist()
+    expected = leaks(-first.loss[:, :POINTS, 0], first.member[:, :POINTS])
+    assert found.tolist() == np.argsort(-np.array(expected), kind="stable").tolist()
     # A negative loss under a model that is evaluated later changes nothing.
     late = losses.loss.copy()
     late[25, 3] = -1.0
@@ -198,8 +191,8 @@ def test_points_with_models_on_one_side_are_left_out_in_their_order() -> None:
 # --- nothing is proven where nothing leaks --------------------------------------------------------
 
 ERROR = 0.05
+#: Significance of each count of refutations below; seeds are fixed.
 FALSE_ALARM = 1e-5
-"""Significance of each count of refutations below; seeds are fixed."""
 
 Judge = Callable[[PoolLosses], PoolScores]
 

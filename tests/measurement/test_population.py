@@ -57,11 +57,11 @@ def test_returned_arrays_are_copies() -> None:
         ([[1.0], [np.inf]], None, "finite numbers in features"),
         ([["a"], ["b"]], None, "expected numeric features, got text"),
         ([1j, 2j], None, "expected numbers"),
-        (np.array([object(), object()]), None, "got object values"),
-        ([1.0, 2.0], [1], "expected 2 labels"),
-        ([1.0, 2.0], [[1], [2]], "expected 2 labels"),
+        (np.array([object(), object()]), None, "got object"),
+        ([1.0, 2.0], [1], "labels of shape"),
+        ([1.0, 2.0], [[1], [2]], "labels of shape"),
         ([1.0, 2.0], [1.0, np.nan], "finite numbers in labels"),
-        ([1.0, 2.0], [None, "a"], "in labels, got object values"),
+        ([1.0, 2.0], [None, "a"], "in labels, got object"),
     ],
 )
 def test_refused(features: Any, labels: Any, words: str) -> None:
@@ -130,8 +130,7 @@ def test_crafted_records_follow_the_others() -> None:
     assert (len(larger), larger.records, larger.crafted, larger.name) == (5, 3, 2, "people")
     assert larger.point(3).features.tolist() == [7.0, 8.0]
     assert larger.take(np.array([4, 0])).features.tolist() == [[9.0, 9.0], [0.0, 1.0]]
-    assert larger.fingerprint != given.fingerprint == larger.given.fingerprint
-    assert given.given is given
+    assert larger.fingerprint != given.fingerprint
     assert len(larger.row_hashes) == 5
     with pytest.raises(ValueError, match="read-only"):
         larger.features[0, 0] = 1.0
@@ -146,7 +145,7 @@ def test_crafted_records_follow_the_others() -> None:
         ([[0.5, 2]], [0], "to be uint8 like the others"),
         ([[300, 2]], [0], "to be uint8 like the others"),
         ([[1, 2]], None, "expected labels for crafted records"),
-        ([[1, 2]], [0, 1], "expected 1 labels for crafted records, got 2"),
+        ([[1, 2]], [0, 1], "labels of crafted records of shape \\(1,\\)"),
         ([[1, 2]], [0.5], "labels of crafted records to be int64"),
         ([["a", "b"]], [0], "got text"),
     ],

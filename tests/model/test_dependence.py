@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.model import region
+from epsilometer.model.counts import counts_of
 from epsilometer.model.dependence import sample_members
 
 SCATTERS = [em.likelihoods.NormalScatter(), em.likelihoods.UniformScatter()]
@@ -87,7 +88,7 @@ def test_beta_limits_are_where_the_region_begins_and_ends(
         ),
         (lambda: em.likelihoods.PooledGroups(spread=0.1), "a prior for the spread"),  # type: ignore[arg-type]
         (lambda: em.likelihoods.ScatteredMembers(scatter="normal"), "NormalScatter"),  # type: ignore[arg-type]
-        (lambda: em.CountModel(delta=0.1, dependence="pooled"), "a dependence"),  # type: ignore[arg-type]
+        (lambda: em.CountModel(delta=0.1, dependence="pooled"), "kind of dependence"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_choices_are_refused(make: object, message: str) -> None:
@@ -99,14 +100,7 @@ def test_wrong_choices_are_refused(make: object, message: str) -> None:
 
 
 def counts(groups: list[str] | None, names: list[str] | None = None) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=[1, 2, 3, 4],
-        trials_h0=[10, 20, 30, 40],
-        false_negatives=[5, 6, 7, 8],
-        trials_h1=10,
-        groups=groups,
-        names=names,
-    )
+    return counts_of([1, 2, 3, 4], [10, 20, 30, 40], [5, 6, 7, 8], 10, groups=groups, names=names)
 
 
 def test_groups_gather_rows_in_the_order_of_their_first() -> None:

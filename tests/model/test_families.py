@@ -25,8 +25,7 @@ from epsilometer.model.families import (
     check_families,
     families_of,
 )
-from epsilometer.model.family import Family
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves, Family
 from epsilometer.model.region import beta_limits
 from studies import mechanisms
 from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace
@@ -247,8 +246,8 @@ def test_thresholds_are_not_optimal_for_two_variances() -> None:
 
 # --- samples --------------------------------------------------------------------------------------
 
+#: Of one comparison of a sample with its distribution function; seeds are fixed, about 30 are made.
 FALSE_ALARM = 1e-6
-"""Of one comparison of a sample with its distribution function; seeds are fixed, about 30 are made."""
 
 
 def gap(sample: NDArray[np.float64], above: NDArray[np.float64]) -> float:
@@ -329,10 +328,7 @@ def test_families_by_name() -> None:
         (lambda: Laplace().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
         (lambda: check_families([]), "expected one or more families of curves"),
         (lambda: check_families("gaussian"), "expected one or more families of curves"),
-        (
-            lambda: check_families([Gaussian(), Gaussian()]),
-            "expected distinct families",
-        ),
+        (lambda: check_families([Gaussian(), Gaussian()]), "expected distinct families"),
     ],
 )
 def test_refusals(make: object, message: str) -> None:

@@ -12,22 +12,9 @@ from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
-from epsilometer.model.families import (
-    Gaussian,
-    Laplace,
-    RandomizedResponse,
-    TwoVariances,
-)
+from epsilometer.model import family as mixtures
+from epsilometer.model.families import Gaussian, Laplace, RandomizedResponse, TwoVariances
 from epsilometer.model.family import Family
-from epsilometer.model.mixtures import (
-    MIXING_RATES,
-    Curves,
-    FreeMixing,
-    KnownMixing,
-    MixtureInterpretation,
-    NoMixing,
-    mixing_of,
-)
 from studies import mechanisms
 from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace, mixed
 
@@ -45,7 +32,7 @@ CASES: list[tuple[Family, float, Pair]] = [
 def test_divergence_is_the_larger_of_both_integrals(
     family: Family, leak: float, pair: Pair, rate: float
 ) -> None:
-    curves = Curves(family=family, rate=rate)
+    curves = mixtures.Curves(family=family, rate=rate)
     reverse = 0
     for epsilon in (0.0, 0.01, 0.04, 0.2, 0.6, 1.5, 3.0):
         both = hockey_sticks(mixed(pair, rate), epsilon)
@@ -70,7 +57,7 @@ def test_the_reverse_direction_can_decide() -> None:
         def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
             return np.full(np.shape(leak), math.log(2 * (1 - delta)))
 
-    rate, curves = 0.3, Curves(family=Backward(), rate=0.3)
+    rate, curves = 0.3, mixtures.Curves(family=Backward(), rate=0.3)
     for epsilon in (0.0, 0.1, 0.25, 0.35):
         grow = math.exp(epsilon)
         without = np.array([0.5, 0.5])
@@ -87,19 +74,19 @@ def test_the_reverse_direction_can_decide() -> None:
 
 def test_known_values_of_the_subsampled_gaussian() -> None:
     """7.6204: by the accountants' own formula for one step, as `calibration.mechanisms` has it."""
-    curves = Curves(family=Gaussian(), rate=0.2)
+    curves = mixtures.Curves(family=Gaussian(), rate=0.2)
     assert float(curves.epsilon(2.0, 1e-5)) == pytest.approx(7.6204, abs=5e-5)
     for mu, rate, delta in [(2.0, 0.2, 1e-5), (0.5, 0.7, 1e-3), (1.0, 0.01, 1e-6), (3.0, 0.4, 0.1)]:
         expected = mechanisms.SubsampledGaussian(mu=mu, rate=rate).epsilon(delta)
-        found = float(Curves(family=Gaussian(), rate=rate).epsilon(mu, delta))
+        found = float(mixtures.Curves(family=Gaussian(), rate=rate).epsilon(mu, delta))
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-9)  # the mechanism's own tolerance
 
 
 def test_readings_share_what_is_seen_and_differ_in_epsilon() -> None:
     rates, leaks = np.linspace(0, 1, 11), np.array([0.5, 2.0])
     seen = [
-        Curves(family=Gaussian(), rate=0.2, interpretation=interpretation)
-        for interpretation in MixtureInterpretation
+        mixtures.Curves(family=Gaussian(), rate=0.2, interpretation=interpretation)
+        for interpretation in mixtures.MixtureInterpretation
     ]
     one, two = (each.seen_true_positives(rates, leaks) for each in seen)
     np.testing.assert_array_equal(one, two)
@@ -120,17 +107,17 @@ def test_readings_share_what_is_seen_and_differ_in_epsilon() -> None:
     leak=st.floats(0.01, 7.0),
     rate=st.floats(0.02, 1.0),
     log_delta=st.floats(-13.0, -0.5),
-    interpretation=st.sampled_from(MixtureInterpretation),
+    interpretation=st.sampled_from(mixtures.MixtureInterpretation),
 )
 def test_epsilon_and_delta_are_inverse(
     family: Family,
     leak: float,
     rate: float,
     log_delta: float,
-    interpretation: MixtureInterpretation,
+    interpretation: mixtures.MixtureInterpretation,
 ) -> None:
     curves, delta = (
-        Curves(family=family, rate=rate, interpretation=interpretation),
+        mixtures.Curves(family=family, rate=rate, interpretation=interpretation),
         math.exp(log_delta),
     )
     epsilon = float(curves.epsilon(np.array(leak), delta))
@@ -145,7 +132,7 @@ def test_epsilon_and_delta_are_inverse(
 
 
 def test_limits() -> None:
-    curves = Curves(family=Gaussian(), rate=0.1)
+    curves = mixtures.Curves(family=Gaussian(), rate=0.1)
     # A mixture is distinguishable at most by its rate: for delta >= rate epsilon is 0.
     assert float(curves.epsilon(50.0, 0.1)) == 0.0
     assert float(curves.epsilon(50.0, 0.5)) == 0.0
@@ -155,13 +142,13 @@ def test_limits() -> None:
     assert float(curves.delta(0.0, 0.3)) == 0.0
     assert float(curves.epsilon(1.0, 0.0)) == np.inf
     # Laplace has an epsilon at delta = 0, and amplification is log(1 + q (e^epsilon - 1)).
-    pure = float(Curves(family=Laplace(), rate=0.1).epsilon(2.0, 0.0))
+    pure = float(mixtures.Curves(family=Laplace(), rate=0.1).epsilon(2.0, 0.0))
     assert pure == pytest.approx(math.log1p(0.1 * math.expm1(2.0)), rel=1e-12)
     # A rate of 1 is no mixture.
-    whole = Curves(family=Gaussian(), rate=1.0)
+    whole = mixtures.Curves(family=Gaussian(), rate=1.0)
     assert float(whole.epsilon(1.0, 1e-5)) == float(Gaussian().epsilon(1.0, 1e-5))
     # Large epsilon: no overflow, and log(rate) below the full pair.
-    far = float(Curves(family=Laplace(), rate=0.1).epsilon(580.0, 0.0))
+    far = float(mixtures.Curves(family=Laplace(), rate=0.1).epsilon(580.0, 0.0))
     assert far == pytest.approx(580 + math.log(0.1), rel=1e-12)
 
 
@@ -169,8 +156,8 @@ def test_limits() -> None:
 @pytest.mark.parametrize("delta", [1e-6, 1e-2])
 def test_the_largest_leak_has_the_epsilon_asked_for(rate: float, delta: float) -> None:
     for family in (Gaussian(), Laplace(), RandomizedResponse(), TwoVariances()):
-        for interpretation in MixtureInterpretation:
-            curves = Curves(family=family, rate=rate, interpretation=interpretation)
+        for interpretation in mixtures.MixtureInterpretation:
+            curves = mixtures.Curves(family=family, rate=rate, interpretation=interpretation)
             for epsilon in (0.5, 3.0, 20.0):
                 leak = curves.largest_leak(epsilon, delta)
                 assert float(curves.epsilon(leak, delta)) == pytest.approx(epsilon, rel=1e-7)
@@ -179,7 +166,7 @@ def test_the_largest_leak_has_the_epsilon_asked_for(rate: float, delta: float) -
 def test_densities_of_a_mixture_are_those_of_the_mixed_pair() -> None:
     share, leak = np.linspace(0.02, 0.98, 13), 1.5
     for members in (0.2, 0.5):
-        density, _, below = Curves(family=Gaussian(), rate=0.3).densities(
+        density, _, below = mixtures.Curves(family=Gaussian(), rate=0.3).densities(
             share, np.array([leak]), members
         )
         pair = mixed(gaussian(leak), 0.3)
@@ -195,10 +182,10 @@ def test_densities_of_a_mixture_are_those_of_the_mixed_pair() -> None:
 def test_seen_true_positives_of_a_mixture() -> None:
     rates = np.linspace(0.0, 1.0, 21)
     mechanism = mechanisms.SubsampledGaussian(mu=2.0, rate=0.2)
-    found = Curves(family=Gaussian(), rate=0.2).seen_true_positives(rates, np.array([2.0]))
+    found = mixtures.Curves(family=Gaussian(), rate=0.2).seen_true_positives(rates, np.array([2.0]))
     np.testing.assert_allclose(1 - found[:, 0], mechanism.least_beta(rates), atol=1e-12)
     # For pieces: corners mixed with the diagonal.
-    found = Curves(family=RandomizedResponse(), rate=0.5).seen_true_positives(
+    found = mixtures.Curves(family=RandomizedResponse(), rate=0.5).seen_true_positives(
         rates, np.array([2.0])
     )
     whole = 1 - mechanisms.RandomisedResponse(2.0).least_beta(rates)
@@ -208,11 +195,13 @@ def test_seen_true_positives_of_a_mixture() -> None:
 def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
     rate, alpha, leak = 0.3, 0.02, 1.7
     for curves in (
-        Curves(family=Gaussian()),
-        Curves(family=Gaussian(), rate=rate),
-        Curves(family=Gaussian(), rate=rate, interpretation=MixtureInterpretation.ATTACK),
+        mixtures.Curves(family=Gaussian()),
+        mixtures.Curves(family=Gaussian(), rate=rate),
+        mixtures.Curves(
+            family=Gaussian(), rate=rate, interpretation=mixtures.MixtureInterpretation.ATTACK
+        ),
     ):
-        seen = curves if curves.subsampled else Curves(family=curves.family)
+        seen = curves if curves.subsampled else mixtures.Curves(family=curves.family)
         step = 1e-6
         rates = np.array([alpha - step, alpha, alpha + step])
         low, at, high = seen.seen_true_positives(rates, np.array([leak]))[:, 0]
@@ -227,24 +216,26 @@ def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
 
 
 def test_every_rate_and_reading_has_prior_weight() -> None:
-    found = FreeMixing().curves(Gaussian())
-    assert len(found) == 1 + 2 * len(MIXING_RATES)
+    found = mixtures.FreeMixing().curves(Gaussian())
+    assert len(found) == 1 + 2 * len(mixtures.MIXING_RATES)
     assert all(share > 0 for _, share in found)
     kinds = {(each.rate, each.interpretation) for each, _ in found if each.mixed}
     assert kinds == {
-        (rate, interpretation) for rate in MIXING_RATES for interpretation in MixtureInterpretation
+        (rate, interpretation)
+        for rate in mixtures.MIXING_RATES
+        for interpretation in mixtures.MixtureInterpretation
     }
-    ((alone, share),) = NoMixing().curves(Gaussian())
+    ((alone, share),) = mixtures.NoMixing().curves(Gaussian())
     assert (alone.rate, share > 0) == (1.0, True)
-    ((known, share),) = KnownMixing(rate=0.25).curves(Gaussian())
+    ((known, share),) = mixtures.KnownMixing(rate=0.25).curves(Gaussian())
     assert (known.rate, known.subsampled, share > 0) == (0.25, True, True)
 
 
 def test_mixing_from_words() -> None:
-    assert mixing_of("free") == FreeMixing()
-    assert mixing_of("none") == NoMixing()
-    assert mixing_of("0.25") == KnownMixing(rate=0.25)
-    assert mixing_of(1) == KnownMixing(rate=1.0)
+    assert mixtures.mixing_of("free") == mixtures.FreeMixing()
+    assert mixtures.mixing_of("none") == mixtures.NoMixing()
+    assert mixtures.mixing_of("0.25") == mixtures.KnownMixing(rate=0.25)
+    assert mixtures.mixing_of(1) == mixtures.KnownMixing(rate=1.0)
 
 
 @pytest.mark.parametrize("text", ["sometimes", "0", "1.1", "-0.5", "nan", 0.0, 2.0, ""])
@@ -252,12 +243,12 @@ def test_words_that_are_no_mixing(text: str | float) -> None:
     with pytest.raises(
         InputError, match=r"expected mixing to be free, none or a rate in \(0, 1\]"
     ) as c:
-        mixing_of(text)
+        mixtures.mixing_of(text)
     assert "\n" not in str(c.value)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.0001, math.nan, math.inf, True])
 def test_known_rates_outside_their_range(rate: float) -> None:
     with pytest.raises(InputError, match="mixing") as caught:
-        KnownMixing(rate=rate)
+        mixtures.KnownMixing(rate=rate)
     assert "\n" not in str(caught.value)

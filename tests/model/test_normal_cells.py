@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, multivariate_normal
 
 import epsilometer as em
+from epsilometer.model.counts import counts_of
 from epsilometer.model.normal_cells import log_cells, log_rectangle
 
 FloatArray = NDArray[np.float64]
@@ -159,12 +160,7 @@ def test_moments_are_those_stated_up_to_rounding() -> None:
 def test_far_from_the_ends_it_is_the_published_density() -> None:
     gaps = []
     for trials in (10**3, 10**5, 10**7):
-        counts = em.AttackCounts(
-            false_positives=[int(0.3 * trials + trials**0.5)],
-            trials_h0=trials,
-            false_negatives=[int(0.6 * trials)],
-            trials_h1=trials,
-        )
+        counts = counts_of([int(0.3 * trials + trials**0.5)], trials, [int(0.6 * trials)], trials)
         where = at(counts, 1e-9, 0.6)
         cells, density = (
             kind().log_density(counts, 0.3, 0.6, **where)
@@ -183,7 +179,7 @@ def test_counts_are_drawn_from_it(alpha: float) -> None:
     where = at(counts, 0.05, 0.8)
     rates = np.full((20_000, 1), alpha), np.full((20_000, 1), 0.3)
     x, y = em.likelihoods.CorrelatedCells().sample_counts(
-        blank, *rates, where, rng=np.random.default_rng(3)
+        blank, rates, where, rng=np.random.default_rng(3)
     )
     seen = np.bincount((y * 11 + x).ravel(), minlength=99)
     logs = em.likelihoods.CorrelatedCells().log_density(counts, alpha, 0.3, **where)

@@ -12,36 +12,27 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from epsilometer.errors import InputError
-from epsilometer.model.priors import (
-    PRIORS,
-    Beta,
-    Exponential,
-    Fixed,
-    HalfNormal,
-    LogNormal,
-    Prior,
-    Uniform,
-)
+from epsilometer.model import priors
 
-Continuous = HalfNormal | Exponential | LogNormal | Uniform
+Continuous = priors.HalfNormal | priors.Exponential | priors.LogNormal | priors.Uniform
 
 ORACLES: dict[Continuous, Any] = {
-    HalfNormal(): stats.halfnorm(scale=math.sqrt(10)),
-    HalfNormal(scale=0.01): stats.halfnorm(scale=0.01),
-    Exponential(mean=2.5): stats.expon(scale=2.5),
-    Exponential(mean=1e-6): stats.expon(scale=1e-6),
-    LogNormal(): stats.lognorm(s=1.0),
-    LogNormal(median=7.0, log_scale=0.2): stats.lognorm(s=0.2, scale=7.0),
-    LogNormal(median=0.3, log_scale=5.0): stats.lognorm(s=5.0, scale=0.3),
-    Uniform(upper=8.0): stats.uniform(scale=8.0),
-    Uniform(upper=1e-3): stats.uniform(scale=1e-3),
+    priors.HalfNormal(): stats.halfnorm(scale=math.sqrt(10)),
+    priors.HalfNormal(scale=0.01): stats.halfnorm(scale=0.01),
+    priors.Exponential(mean=2.5): stats.expon(scale=2.5),
+    priors.Exponential(mean=1e-6): stats.expon(scale=1e-6),
+    priors.LogNormal(): stats.lognorm(s=1.0),
+    priors.LogNormal(median=7.0, log_scale=0.2): stats.lognorm(s=0.2, scale=7.0),
+    priors.LogNormal(median=0.3, log_scale=5.0): stats.lognorm(s=5.0, scale=0.3),
+    priors.Uniform(upper=8.0): stats.uniform(scale=8.0),
+    priors.Uniform(upper=1e-3): stats.uniform(scale=1e-3),
 }
 EVERY = pytest.mark.parametrize("prior", ORACLES, ids=repr)
 
 PROBABILITIES = [1e-300, 1e-12, 1e-3, 0.05, 0.5, 0.95, 1 - 1e-9]
 
+#: A few special functions of double precision; 1e-16 times the largest log density or exponent.
 ROUNDING = 1e-12
-"""A few special functions of double precision; 1e-16 times the largest log density or exponent."""
 
 
 def tail_error(prior: Continuous, found: float, value: float) -> float:
@@ -58,7 +49,7 @@ def test_log_density(prior: Continuous) -> None:
     points = np.append(ORACLES[prior].ppf(PROBABILITIES[1:]), ORACLES[prior].isf(1e-100))
     found = prior.log_density(points)
     np.testing.assert_allclose(found, ORACLES[prior].logpdf(points), rtol=ROUNDING, atol=ROUNDING)
-    assert isinstance(prior, Prior)
+    assert isinstance(prior, priors.Prior)
 
 
 @EVERY
@@ -66,7 +57,7 @@ def test_log_density_outside_and_at_zero(prior: Continuous) -> None:
     assert prior.log_density([-1.0, -1e-300]).tolist() == [-math.inf] * 2
     at_zero = float(prior.log_density(0.0))
     assert at_zero == pytest.approx(float(ORACLES[prior].logpdf(0.0)), rel=ROUNDING)
-    assert (at_zero == -math.inf) == isinstance(prior, LogNormal)
+    assert (at_zero == -math.inf) == isinstance(prior, priors.LogNormal)
 
 
 @EVERY
@@ -87,11 +78,11 @@ def test_quantiles(prior: Continuous) -> None:
 @pytest.mark.parametrize("probability", [1e-200, 1e-12, 1e-3, 0.05, 0.5, 0.95, 1 - 1e-9])
 def test_tail_is_scipys(prior: Continuous, probability: float) -> None:
     value = float(ORACLES[prior].isf(probability))
-    if isinstance(prior, Uniform) and probability < 1e-15:
+    if isinstance(prior, priors.Uniform) and probability < 1e-15:
         assert prior.probability_above(value) == 0.0
         return
     # The exponent is z^2 / 2 <= 500 and z has an error of 1e-16; 1 - x / upper cancels to 1e-16.
-    allowed = 1e-11 if not isinstance(prior, Uniform) else 4e-16 / probability
+    allowed = 1e-11 if not isinstance(prior, priors.Uniform) else 4e-16 / probability
     found = prior.probability_above(value)
     assert tail_error(prior, found, value) <= allowed
     # Control: the other side, and the square of the tail, are not it.
@@ -119,10 +110,10 @@ def test_tail_is_a_probability_for_any_numbers(
 ) -> None:
     """The smallest number over the largest scale, where a quotient would round to 0, included."""
     for prior in (
-        HalfNormal(scale=scale),
-        Exponential(mean=scale),
-        LogNormal(median=scale, log_scale=log_scale),
-        Uniform(upper=scale),
+        priors.HalfNormal(scale=scale),
+        priors.Exponential(mean=scale),
+        priors.LogNormal(median=scale, log_scale=log_scale),
+        priors.Uniform(upper=scale),
     ):
         above = prior.probability_above(value)
         assert 0 <= above <= 1
@@ -131,12 +122,12 @@ def test_tail_is_a_probability_for_any_numbers(
 
 @pytest.mark.parametrize("value", [0.0, 0.99])
 def test_fixed_is_above_what_is_below_it(value: float) -> None:
-    prior = Fixed(value=value)
+    prior = priors.Fixed(value=value)
     assert prior.probability_above(value) == 0.0
     assert prior.probability_above(float(np.nextafter(value, 2))) == 0.0
     assert prior.probability_above(float(np.nextafter(value, -1))) == 1.0
     assert prior.probability_above(-1) == 1.0
-    assert prior.rescaled(2) == Fixed(value=2 * value)
+    assert prior.rescaled(2) == priors.Fixed(value=2 * value)
 
 
 # --- other scales -----------------------------------------------------------------------------
@@ -173,7 +164,9 @@ def test_rescaled_by_what_is_no_scale(prior: Continuous, factor: float) -> None:
 
 
 def test_every_prior_of_epsilon_is_tested() -> None:
-    assert {type(prior) for prior in ORACLES} | {Fixed} | {Beta} == set(PRIORS.values())
+    assert {type(prior) for prior in ORACLES} | {priors.Fixed} | {priors.Beta} == set(
+        priors.PRIORS.values()
+    )
 
 
 # --- the strength -----------------------------------------------------------------------------
@@ -181,7 +174,7 @@ def test_every_prior_of_epsilon_is_tested() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, 0.5), (2.0, 5.0), (1000.0, 0.05)])
 def test_beta(a: float, b: float) -> None:
-    prior, oracle = Beta(a=a, b=b), stats.beta(a, b)
+    prior, oracle = priors.Beta(a=a, b=b), stats.beta(a, b)
     points = np.array([1e-9, 0.3, 0.5, 0.999])
     # lgamma(1000) is 6e3, with 1e-16 of that as error.
     np.testing.assert_allclose(prior.log_density(points), oracle.logpdf(points), rtol=1e-11)
@@ -205,7 +198,7 @@ def test_beta(a: float, b: float) -> None:
     ],
 )
 def test_beta_at_its_ends(a: float, b: float, low: float, high: float) -> None:
-    assert Beta(a=a, b=b).log_density([0.0, 1.0]).tolist() == pytest.approx([low, high])
+    assert priors.Beta(a=a, b=b).log_density([0.0, 1.0]).tolist() == pytest.approx([low, high])
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -214,13 +207,13 @@ def test_beta_at_its_ends(a: float, b: float, low: float, high: float) -> None:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (HalfNormal, "scale"),
-        (Exponential, "mean"),
-        (LogNormal, "median"),
-        (LogNormal, "log_scale"),
-        (Uniform, "upper"),
-        (Beta, "a"),
-        (Beta, "b"),
+        (priors.HalfNormal, "scale"),
+        (priors.Exponential, "mean"),
+        (priors.LogNormal, "median"),
+        (priors.LogNormal, "log_scale"),
+        (priors.Uniform, "upper"),
+        (priors.Beta, "a"),
+        (priors.Beta, "b"),
     ],
 )
 @pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "1", None, True])
@@ -231,8 +224,8 @@ def test_scales_are_positive_numbers(kind: type, name: str, value: object) -> No
 
 def test_other_bounds() -> None:
     with pytest.raises(InputError, match=r"log_scale <= 5, got log_scale=5\.1"):
-        LogNormal(log_scale=5.1)
+        priors.LogNormal(log_scale=5.1)
     with pytest.raises(InputError, match=r"0\.05 <= a <= 1000, got a=0\.01"):
-        Beta(a=0.01)
+        priors.Beta(a=0.01)
     with pytest.raises(InputError, match="value >= 0, got value=-1"):
-        Fixed(value=-1)
+        priors.Fixed(value=-1)

@@ -123,6 +123,12 @@ def test_sample_ring_is_uniform(epsilon: float, delta: float, strength: float) -
         expected = 1 / float(inner)
         share = np.mean(~ring_contains(alpha, beta, epsilon, delta, middle))
         assert abs(share - expected) < 5 * np.sqrt(0.25 / 40_000)
+        # Every scale, also of few, divides the ring's area as its uniform number says.
+        uniform = rng.random(20)
+        scale = region._sample_scale(uniform, epsilon, delta, strength)
+        outside = np.exp(region.log_ring_area(epsilon, delta, scale))
+        ring = np.exp(region.log_ring_area(epsilon, delta, strength))
+        np.testing.assert_allclose(1 - outside / ring, uniform, atol=1e-9)
     # Symmetric in both ways.
     assert abs(np.mean(alpha - beta)) < 5 * np.std(alpha - beta) / 200
     assert abs(np.mean(alpha + beta - 1)) < 5 * np.std(alpha + beta) / 200

@@ -1,8 +1,9 @@
-"""Scores by base: ranks, ties, ROC curves, joining, and refusals."""
+"""Scores by base and by model: selection, joining, flaws, matrices of pools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.counts import counts_of
+from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 
 values = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=8)
@@ -97,13 +99,7 @@ def test_infinite_scores_are_the_ends() -> None:
 
 
 def test_counts_are_two_blocks() -> None:
-    counts = em.AttackCounts(
-        false_positives=[1, 0, 10],
-        trials_h0=10,
-        false_negatives=[4, 8, 0],
-        trials_h1=8,
-        names=["a", "b", "c"],
-    )
+    counts = counts_of([1, 0, 10], 10, [4, 8, 0], 8, names=["a", "b", "c"])
     scores = Scores.of_counts(counts)
     assert scores.names == ("a", "b", "c")
     assert [base.zeros.tolist() for base in scores.bases] == [[1, 9], [10], [10]]
@@ -158,13 +154,7 @@ def test_equality_is_about_all_of_it() -> None:
 
 # --- refusals -------------------------------------------------------------------------------------
 
-GROUPS = em.AttackCounts(
-    false_positives=[1, 2],
-    trials_h0=10,
-    false_negatives=[1, 2],
-    trials_h1=10,
-    groups=["g", "g"],
-)
+GROUPS = counts_of([1, 2], 10, [1, 2], 10, groups=["g", "g"])
 ONE = Scores(without=[[1.0]], with_point=[[2.0]])
 
 
@@ -201,9 +191,7 @@ ONE = Scores(without=[[1.0]], with_point=[[2.0]])
         (lambda: Scores(without=[[1.0, 1.0]], with_point=[[1.0]]).check(), "got only ties"),
         (
             lambda: Scores.of_counts(
-                em.AttackCounts(
-                    false_positives=[0], trials_h0=5, false_negatives=[5], trials_h1=5, names=["0"]
-                )
+                counts_of([0], 5, [5], 5, names=["0"])
             ).joined(ONE),
             "challenge base '0': cannot add scores to counts",
         ),
@@ -231,3 +219,60 @@ def test_scores_that_are_no_numbers(scores: list[object]) -> None:
     with pytest.raises(InputError, match="expected numbers as scores") as caught:
         Scores.of_rows(["a", "a"], [0, 1], given)
     assert "\n" not in str(caught.value)
+
+
+# --- scores of points that share models: both readings, and files ---------------------------------
+
+
+def drawn(models: int = 7, points: int = 4, *, fair: bool = True) -> PoolScores:
+    rng = np.random.default_rng(5)
+    member = rng.random((models, points)) < 0.5
+    member[0], member[1] = True, False
+    value = rng.normal(size=member.shape) + member
+    return PoolScores(value=value, member=member, names=tuple("abcd"[:points]), fair_coins=fair)
+
+
+def test_points_hold_their_scores() -> None:
+    pool = drawn()
+    points = pool.by_point()
+    assert points.shared_models == 7
+    assert not points.one_run
+    for n, base in enumerate(points.bases):
+        without, with_point = base.in_training_order
+        assert without.tolist() == pool.value[~pool.member[:, n], n].tolist()
+        assert with_point.tolist() == pool.value[pool.member[:, n], n].tolist()
+
+
+def test_points_come_back_from_files(tmp_path: Path) -> None:
+    pool = drawn()
+    pool.by_point().write(tmp_path / "scores.csv")
+    read = Scores.read(tmp_path / "scores.csv")
+    assert read.fair_coins
+    assert read == pool.by_point()
+    assert read.models is not None
+    for pair, inside in zip(read.models, pool.member.T, strict=True):
+        assert [side.tolist() for side in pair] == [
+            np.flatnonzero(~inside).tolist(),
+            np.flatnonzero(inside).tolist(),
+        ]
+
+
+def test_unfair_coins_stay_unfair(tmp_path: Path) -> None:
+    pool = drawn(fair=False)
+    pool.by_point().write(tmp_path / "scores.csv")
+    assert not Scores.read(tmp_path / "scores.csv").fair_coins
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [([([0, 1], [1])], "each model once"), ([([0], [1])], "a model for each score")],
+)
+def test_wrong_models_are_refused(models: list[tuple[list[int], list[int]]], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Scores(without=[[0.0, 1.0]], with_point=[[2.0]], models=models)
+
+
+def test_pools_are_not_joined() -> None:
+    points = drawn().by_point()
+    with pytest.raises(InputError, match="share"):
+        points.joined(points)

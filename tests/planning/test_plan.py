@@ -13,18 +13,11 @@ import pytest
 
 import epsilometer as em
 from epsilometer._text import table_lines
+from epsilometer.planning import wording
 from epsilometer.planning.designs import Size
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.plan import QUICK, THOROUGH, plan_audit
-from epsilometer.planning.search import Search
-from epsilometer.planning.simulation import SimulationJob
-from epsilometer.planning.wording import (
-    described,
-    designs_csv,
-    help_sentences,
-    recommendation,
-    table_rows,
-)
+from epsilometer.planning.search import Search, SimulationJob
 from tests.planning.test_simulation import COUNTS, CURVE, GAUSSIAN, WIDTH, setting
 
 PROOF = em.goals.ProvenEpsilon(at_least=1.0)
@@ -141,29 +134,29 @@ def test_reported_numbers_are_of_the_size_itself(plan: em.goals.AuditPlan) -> No
 
 def test_the_plan_in_words(plan: em.goals.AuditPlan) -> None:
     assert plan.recommended is not None
-    said = " ".join([recommendation(plan), *help_sentences(plan)])
+    said = " ".join([wording.recommendation(plan), *wording.help_sentences(plan)])
     assert said.startswith(f"Take {plan.recommended.sizes['canaries']:,} canaries")
     assert "interfere" in said
     assert "of 20,000 records" in said
     assert "standard error" in said or "95 % confidence" in said
-    lines = table_lines(table_rows(plan))
+    lines = table_lines(wording.table_rows(plan))
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 1
-    values = json.loads(json.dumps(described(plan), allow_nan=False))
+    values = json.loads(json.dumps(wording.described(plan), allow_nan=False))
     assert values["recommended"]["sizes"] == plan.recommended.sizes
-    assert designs_csv(plan).count("\n") == len(plan.designs) + 1
-    assert designs_csv(plan).startswith("runs,canaries,words,models,")
+    assert wording.designs_csv(plan).count("\n") == len(plan.designs) + 1
+    assert wording.designs_csv(plan).startswith("runs,canaries,words,models,")
     assert "canaries" in repr(plan)
     assert plan.summary()["canaries"] == [d.sizes["canaries"] for d in plan.designs]
 
 
 def test_a_search_that_was_ended_is_no_recommendation(plan: em.goals.AuditPlan) -> None:
     ended = replace(plan, complete=False)
-    assert recommendation(ended).startswith("At most ")
-    assert "not a recommendation" in recommendation(ended)
+    assert wording.recommendation(ended).startswith("At most ")
+    assert "not a recommendation" in wording.recommendation(ended)
     nothing = replace(ended, recommended=None)
-    assert "work limit" in recommendation(nothing)
-    assert "even 4,000 canaries" in recommendation(replace(nothing, complete=True))
+    assert "work limit" in wording.recommendation(nothing)
+    assert "even 4,000 canaries" in wording.recommendation(replace(nothing, complete=True))
 
 
 @pytest.mark.parametrize(
@@ -187,8 +180,10 @@ def test_proofs_are_planned_for_every_design(model: Any, scenario: Any, design: 
     assert best.proven >= 1.0
     smaller = [d for d in found.designs if d.models < best.models and d.simulations == 20]
     assert all(d.probability < 0.8 for d in smaller)
-    assert "proof that epsilon is at least 1 in" in recommendation(found)
-    assert ("could prove more than" in " ".join(help_sentences(found))) == (design.name == "pool")
+    assert "proof that epsilon is at least 1 in" in wording.recommendation(found)
+    assert ("could prove more than" in " ".join(wording.help_sentences(found))) == (
+        design.name == "pool"
+    )
     assert len(found.plot().axes) == 2
 
 
@@ -201,11 +196,11 @@ def test_what_cannot_be_reached_is_said_without_simulations() -> None:
         found = plan_audit(model, scenario, goal, design=design)
         assert found.recommended is None
         assert not found.designs
-        assert recommendation(found).startswith("No audit reaches")
-        assert words in recommendation(found)
+        assert wording.recommendation(found).startswith("No audit reaches")
+        assert words in wording.recommendation(found)
     easy = plan_audit(GAUSSIAN, CURVE, em.goals.IntervalWidth(at_most=50.0))
-    assert recommendation(easy).startswith("Nothing needs to be measured")
-    assert help_sentences(easy) == []
+    assert wording.recommendation(easy).startswith("Nothing needs to be measured")
+    assert wording.help_sentences(easy) == []
 
 
 @pytest.mark.parametrize(

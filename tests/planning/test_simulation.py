@@ -13,9 +13,8 @@ from scipy.stats import norm
 import epsilometer as em
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 from epsilometer.planning.designs import Size
-from epsilometer.planning.goals import Answer
-from epsilometer.planning.scenarios import CountTruth
-from epsilometer.planning.simulation import Setting, SimulationJob, simulator
+from epsilometer.planning.goals import Answer, CountTruth
+from epsilometer.planning.search import Setting, SimulationJob, simulator
 
 DELTA = 1e-5
 GAUSSIAN = em.CurveModel(

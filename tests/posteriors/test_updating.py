@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,15 @@ import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.model.counts import counts_of
 from epsilometer.posteriors.panels import PanelDensity, gauss_legendre
 
 PROBABILITIES = [0.05, 0.25, 0.5, 0.75, 0.95]
 CHAINS = em.engines.McmcSettings(num_iterations=200, num_warmup=200, num_chains=2, seed=5)
 
 
-def counts(
-    x: list[int], y: list[int], trials: int = 100, names: list[str] | None = None
-) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials, names=names
-    )
+def counts(x: list[int], y: list[int], trials: int = 100, **more: Any) -> em.AttackCounts:
+    return counts_of(x, trials, y, trials, **more)
 
 
 FIRST, SECOND, THIRD = counts([10, 30], [20, 30]), counts([5, 8], [40, 35]), counts([45], [50])
@@ -93,10 +91,7 @@ def test_chains_of_the_same_seed_are_the_same_chains() -> None:
     for name in expected.parameters:
         np.testing.assert_array_equal(found.samples[name], expected.samples[name])
     assert found.provenance.settings == expected.provenance.settings
-    other = estimate(FIRST, model, CHAINS).update(
-        SECOND,
-        engine=em.engines.McmcSettings(num_iterations=200, num_warmup=200, num_chains=2, seed=6),
-    )
+    other = estimate(FIRST, model, CHAINS).update(SECOND, engine=replace(CHAINS, seed=6))
     assert isinstance(other, SamplePosterior)
     assert not np.array_equal(other.samples["epsilon"], expected.samples["epsilon"])
 

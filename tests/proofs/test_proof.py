@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
-from epsilometer.model.measured import MeasuredBy
+from epsilometer.model.count_tables import MeasuredBy
+from epsilometer.model.counts import counts_of
 from epsilometer.proofs.bets import PAIRS_BEFORE_BETS
 from epsilometer.proofs.claim_tests import ScoreStream
 from epsilometer.proofs.proof import largest_refuted, prove, refuted_together
@@ -252,9 +253,7 @@ def test_models_in_their_order_are_not_shuffled() -> None:
 
 # --- counts and canaries ----------------------------------------------------------------------
 
-COUNTS = em.AttackCounts(
-    false_positives=[3, 5], trials_h0=100, false_negatives=[40, 45], trials_h1=[100, 90]
-)
+COUNTS = counts_of([3, 5], 100, [40, 45], [100, 90])
 
 
 def test_counts_are_for_one_analysis_and_near_the_classical_bound() -> None:
@@ -283,33 +282,15 @@ def test_rows_that_depend_are_averaged() -> None:
 
 
 def test_cross_fed_counts_prove_nothing() -> None:
-    counts = em.AttackCounts(
-        false_positives=[0],
-        trials_h0=100,
-        false_negatives=[0],
-        trials_h1=100,
-        measured=MeasuredBy(design="cross-fed"),
-    )
+    counts = counts_of([0], 100, [0], 100, measured=MeasuredBy(design="cross-fed"))
     with pytest.raises(InputError, match="pass the losses, the store"):
         prove(counts, delta=1e-3)
-    told = em.AttackCounts(
-        false_positives=[0],
-        trials_h0=100,
-        false_negatives=[0],
-        trials_h1=100,
-        measured=MeasuredBy(design="independent"),
-    )
+    told = counts_of([0], 100, [0], 100, measured=MeasuredBy(design="independent"))
     assert prove(told, delta=1e-3).at_least > 2
 
 
 def test_dependent_scores_prove_nothing_in_any_form(tmp_path: Path) -> None:
-    crossed = em.AttackCounts(
-        false_positives=[2] * 5,
-        trials_h0=50,
-        false_negatives=[9] * 5,
-        trials_h1=50,
-        measured=MeasuredBy(design="cross-fed"),
-    )
+    crossed = counts_of([2] * 5, 50, [9] * 5, 50, measured=MeasuredBy(design="cross-fed"))
     scores = em.Scores.of_counts(crossed)
     with pytest.raises(InputError, match="prove nothing"):
         prove(scores, delta=1e-3)

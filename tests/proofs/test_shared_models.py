@@ -127,10 +127,10 @@ def test_the_bound_by_model_is_that_of_canaries() -> None:
 def test_matrix_and_points_agree_in_any_order_of_rows() -> None:
     scores = pool(24, 12, mu=1.5)
     points = scores.by_point()
-    rows = [(*row, n) for row, n in zip(points.rows(), _models(points), strict=True)]
-    mixed = [rows[n] for n in np.random.default_rng(2).permutation(len(rows))]
-    base, hypothesis, _, score, model = zip(*mixed, strict=True)
-    shuffled = Scores.of_rows(base, hypothesis, score, one_run=True, model=model)
+    mixed = np.random.default_rng(2).permutation(scores.value.size)
+    model, point = np.divmod(mixed, scores.points)
+    cells = (scores.member[model, point], scores.value[model, point])
+    shuffled = Scores.of_rows([scores.names[n] for n in point], *cells, one_run=True, model=model)
     of_matrix = prove(scores, delta=1e-5, claim=0.5)
     for other in (points, shuffled):
         found = prove(other, delta=1e-5, claim=0.5, independent=True)
@@ -141,11 +141,6 @@ def test_matrix_and_points_agree_in_any_order_of_rows() -> None:
     one, two = (SharedModels.of_scores(each) for each in (points, shuffled))
     capitals = sorted(two.log_capitals(0.5, 1e-5).sum(axis=1))
     np.testing.assert_allclose(sorted(one.log_capitals(0.5, 1e-5).sum(axis=1)), capitals)
-
-
-def _models(scores: Scores) -> list[int]:
-    assert scores.models is not None
-    return [n for pair in scores.models for side in pair for n in side.tolist()]
 
 
 def test_points_left_out_are_paid_for() -> None:

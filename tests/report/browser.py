@@ -17,17 +17,18 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import epsilometer as em
 from epsilometer.judgement.count_result import CountResult
-from epsilometer.judgement.result import Origin
+from epsilometer.judgement.origin import Origin
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.views import views_of
+from epsilometer.report.figures.charts import charts_of
 from epsilometer.report.writing import write_page
+from tests.drawn import error_counts
 from tests.report.count_results import attack, gather
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
+#: Seconds until a test gives up on the browser.  Only a page that hangs waits so long: one of a few
+#: bases is drawn in 1 to 3 s, and two cores may be busy with other tests.
 PATIENCE = 30.0
-"""Seconds until a test gives up on the browser.  Only a page that hangs waits so long: one of a few
-bases is drawn in 1 to 3 s, and two cores may be busy with other tests."""
 
 
 def chromium(which: Callable[[str], str | None], environment: Mapping[str, str]) -> str:
@@ -165,15 +166,15 @@ def words(page: Page, panel: str, mark: int, value: int) -> list[str]:
 
 # --- pages to look at ------------------------------------------------------------------------------
 
-SIX = em.AttackCounts(
-    false_positives=[10, 30, 5, 22, 14, 8],
-    trials_h0=100,
-    false_negatives=[20, 30, 60, 41, 25, 71],
-    trials_h1=100,
+SIX = error_counts(
+    [10, 30, 5, 22, 14, 8],
+    [20, 30, 60, 41, 25, 71],
+    100,
     names=["ant", "bee", "cat", "dog", "eel", "fox"],
 )
 
 HACK = "window.hacked=1"
+#: Names of bases that want to be more than names, and what is seen of them if not themselves.
 HOSTILE = {
     f"<script>{HACK}</script>": None,
     f"<img src=x onerror={HACK}>": None,
@@ -197,7 +198,6 @@ HOSTILE = {
     "new\nline": r"new\nline",
     "n" * 200: None,
 }
-"""Names of bases that want to be more than names, and what is seen of them if not themselves."""
 
 SEEN = [shown or name for name, shown in HOSTILE.items()]
 
@@ -245,12 +245,8 @@ def hostile() -> CountResult:
     """Nothing in it is trusted: names of bases and of the plan, and warnings."""
     size = len(HOSTILE)
     # Apart from each other, so that the mouse meets one dot at a time.
-    counts = em.AttackCounts(
-        false_positives=10 + 25 * (np.arange(size) % 6),
-        trials_h0=200,
-        false_negatives=15 + 20 * (np.arange(size) // 6),
-        trials_h1=200,
-        names=list(HOSTILE),
+    counts = error_counts(
+        10 + 25 * (np.arange(size) % 6), 15 + 20 * (np.arange(size) // 6), 200, names=list(HOSTILE)
     )
     rng = np.random.default_rng(1)
     p_values = rng.random((size, 30)), rng.random((size, 30)) ** 3
@@ -278,11 +274,8 @@ def hostile() -> CountResult:
 def many() -> CountResult:
     """2,000 bases, but only 40 different counts, so that estimating takes seconds."""
     rng = np.random.default_rng(1)
-    counts = em.AttackCounts(
-        false_positives=np.tile(rng.binomial(100, 0.1, 40), 50),
-        trials_h0=100,
-        false_negatives=np.tile(rng.binomial(100, 0.6, 40), 50),
-        trials_h1=100,
+    counts = error_counts(
+        np.tile(rng.binomial(100, 0.1, 40), 50), np.tile(rng.binomial(100, 0.6, 40), 50), 100
     )
     return gather(em.estimate(counts, em.CountModel(delta=0.01)), claim=30.0, compare=False)
 
@@ -292,8 +285,8 @@ KINDS = (exact, chains, fixed_strength, fixed_epsilon, hostile)
 Make = Callable[[], CountResult]
 Open = Callable[[Make], Visit]
 
+#: Kinds of pages whose plots the others have too.
 RARE = {fixed_strength, fixed_epsilon}
-"""Kinds of pages whose plots the others have too."""
 POSTERIORS = pytest.mark.parametrize(
     "make",
     [pytest.param(kind, marks=pytest.mark.slow) if kind in RARE else kind for kind in KINDS],
@@ -323,7 +316,7 @@ class Shelf:
     def charts(self, make: Callable[[], CountResult]) -> list[Chart]:
         if make.__name__ not in self._charts:
             result = self.evidence(make)
-            self._charts[make.__name__] = views_of(result).charts(result)
+            self._charts[make.__name__] = charts_of(result)
         return self._charts[make.__name__]
 
     def path(self, make: Callable[[], CountResult]) -> Path:

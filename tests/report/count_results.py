@@ -14,21 +14,13 @@ from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.judgement.claims import Claim
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import OtherModels, Question
-from epsilometer.judgement.result import Origin
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
+from tests.drawn import error_counts
 
-
-def counts(positives: object, negatives: object, trials: int) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=positives,  # type: ignore[arg-type]
-        trials_h0=trials,
-        false_negatives=negatives,  # type: ignore[arg-type]
-        trials_h1=trials,
-    )
-
-
+counts = error_counts
 TWO = counts([10, 30], [20, 30], 100)
 
 

@@ -12,22 +12,23 @@ import epsilometer as em
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import Question
-from epsilometer.judgement.result import Origin
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
+from tests.drawn import error_counts
 from tests.report.browser import HACK, HOSTILE
 
+#: What reports show does not depend on how exact it is.
 SETTINGS = em.engines.CurveSettings(tolerance=0.1)
-"""What reports show does not depend on how exact it is."""
 
+#: One family, no mixture and a known strength, for many bases.
 SIMPLE = CurveModel(
     delta=1e-2,
     families=(em.families.Gaussian(),),
     mixing=em.families.NoMixing(),
     strength=em.families.FixedStrength(value=1.0),
 )
-"""One family, no mixture and a known strength, for many bases."""
 
 
 def gaussian(
@@ -64,9 +65,7 @@ def bare() -> CurveResult:
 def full() -> CurveResult:
     """All there can be: a claim, a curve with claims, the count model's answer, an origin."""
     found = bare().posterior
-    counts = em.AttackCounts(
-        false_positives=[4, 4, 4], trials_h0=40, false_negatives=[30, 31, 33], trials_h1=40
-    )
+    counts = error_counts([4, 4, 4], [30, 31, 33], 40)
     origin = Origin(
         plan={"population": "directions", "adjacency": "include", "hash": "abc123"},
         attack={"attack": "threshold", "statistic": "loss", "target_alpha": 0.1},
@@ -87,9 +86,7 @@ def null() -> CurveResult:
 @cache
 def counted() -> CurveResult:
     """Counts at one threshold."""
-    counts = em.AttackCounts(
-        false_positives=[10, 30], trials_h0=100, false_negatives=[40, 30], trials_h1=100
-    )
+    counts = error_counts([10, 30], [40, 30], 100)
     return judged(posterior(counts, CurveModel(delta=1e-3)))
 
 

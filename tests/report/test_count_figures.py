@@ -15,32 +15,29 @@ import pytest
 import epsilometer as em
 from epsilometer._text import pair_text
 from epsilometer.judgement.count_result import CountResult
-from epsilometer.judgement.result import Origin
+from epsilometer.judgement.origin import Origin
 from epsilometer.model.region import critical_epsilon
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
-from epsilometer.report.figures.chains import rank_counts
+from epsilometer.report.figures.answer import exceedance_chart, prior_chart
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.figures.charts import COUNT_CHARTS
-from epsilometer.report.figures.checks import predictive_chart, prior_chart
-from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
-from epsilometer.report.figures.marks import ReferenceLine
-from epsilometer.report.figures.posterior import (
-    exceedance_chart,
+from epsilometer.report.figures.charts import CHARTS, COUNT_CHARTS, charts_of
+from epsilometer.report.figures.count_model import (
     joint_chart,
     marginals_chart,
     prior_density,
-)
-from epsilometer.report.figures.region import (
+    rank_counts,
     region_boundary,
     region_chart,
     region_probability,
 )
-from epsilometer.report.views import views_of
+from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
+from epsilometer.report.figures.marks import ReferenceLine
+from epsilometer.report.figures.predictions import predictive_chart
 from tests.report.count_results import TWO, counts, curves, exact, gather, sampled
 
+#: The page's numbers are rounded to five significant digits.
 FIVE_DIGITS = 5.1e-5
-"""The page's numbers are rounded to five significant digits."""
 
 
 def traces(chart: Chart, panel: int = 0) -> dict[str, dict[str, Any]]:
@@ -337,9 +334,9 @@ SLOW = ("10,000 bases", "narrow", "at zero")
 def test_every_figure_draws(case: str, tmp_path: Path) -> None:
     make, expected = CASES[case]
     result = of(make())
-    charts = [chart for chart in views_of(result).folder_charts(result) if chart.name != "answer"]
+    charts = [chart for chart in charts_of(result, folder=True) if chart.name != "answer"]
     assert {chart.name for chart in charts} == expected
-    assert set(views_of(result).figures) >= expected
+    assert set(CHARTS[result.kind]) >= expected
     for chart in charts:
         figure = chart.draw()
         save_figure(figure, tmp_path / chart.name)
@@ -376,7 +373,7 @@ def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) ->
     )
     evidence = gather(posterior, claim=1.0, origin=Origin(curves=swept))
     names = set()
-    for chart in views_of(evidence).charts(evidence):
+    for chart in charts_of(evidence):
         check_panels(chart)
         assert chart.caption.endswith(".")
         figure = chart.draw()

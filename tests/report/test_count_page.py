@@ -17,13 +17,14 @@ import pytest
 import epsilometer as em
 from epsilometer._text import probability_text
 from epsilometer.judgement.count_result import CountResult
-from epsilometer.judgement.result import Origin
+from epsilometer.judgement.origin import Origin
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.proofs.proof import rounded_down
-from epsilometer.report.page import frame
-from epsilometer.report.text import explanations
+from epsilometer.report.figures.charts import charts_of
+from epsilometer.report.page import frame, sections
+from epsilometer.report.text import sentences
 from epsilometer.report.text.values import counts_csv, curves_csv, page_values
-from epsilometer.report.views import views_of
+from tests.drawn import error_counts
 from tests.report import browser, count_results
 from tests.report.browser import Shelf
 from tests.report.count_results import TWO, counts, curves, exact, sampled
@@ -33,21 +34,15 @@ gather = partial(count_results.gather, compare=False)
 
 
 def render(result: CountResult) -> str:
-    return views_of(result).page(result, views_of(result).charts(result))
+    return sections.render(result, charts_of(result))
 
 
 def without_figures(result: CountResult) -> str:
-    return views_of(result).page(result, [])
+    return sections.render(result, [])
 
 
 def named(names: list[str]) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=np.arange(len(names)) + 10,
-        trials_h0=100,
-        false_negatives=np.arange(len(names)) + 20,
-        trials_h1=100,
-        names=names,
-    )
+    return error_counts(np.arange(len(names)) + 10, np.arange(len(names)) + 20, 100, names=names)
 
 
 @pytest.fixture
@@ -160,7 +155,7 @@ def test_numbers_of_plots_are_json_without_tags(hostile: tuple[CountResult, str]
         r'<script type="application/json" id="([\w-]+)-data">(.*?)</script>', text, flags=re.DOTALL
     )
     expected = (
-        sum(len(chart.panels()) for chart in views_of(evidence).charts(evidence)) + 1
+        sum(len(chart.panels()) for chart in charts_of(evidence)) + 1
     )  # and those of the sliders
     assert len(blocks) == expected
     for _, block in blocks:
@@ -261,7 +256,8 @@ def test_every_base_and_assumption_is_there() -> None:
         curves=swept,
     )
     posterior = em.estimate(used, model)
-    shown = "".join(parsed(without_figures(gather(posterior, origin=origin))).text)
+    text = without_figures(gather(posterior, origin=origin))
+    shown = "".join(parsed(text).text)
     for expected in (
         "the challenge point replaces another record",
         "delta = 0.1",
@@ -277,8 +273,9 @@ def test_every_base_and_assumption_is_there() -> None:
         "from directions",
     ):
         assert expected in shown
-    for base in range(len(used)):
-        assert f"{used.false_positives[base]} of {used.trials_h0[base]}" in shown
+    wrong = zip(used.names, used.false_positives, used.trials_h0, strict=True)
+    for name, positives, trials in wrong:
+        assert f"<bdi>{name}</bdi></td><td>{positives}</td><td>{trials}</td>" in text
 
 
 def test_seed_of_the_chains_is_named() -> None:
@@ -323,7 +320,7 @@ def test_best_detection_lies_on_the_boundary(epsilon: float, delta: float) -> No
     from epsilometer.model.region import critical_epsilon
 
     for false_alarms in (0.001, 0.01, 0.2):
-        found = explanations.best_detection(epsilon, delta, false_alarms)
+        found = sentences.best_detection(epsilon, delta, false_alarms)
         assert 0 <= found <= 1
         critical = float(critical_epsilon(false_alarms, 1 - found, delta))
         # Where delta alone allows everything, no epsilon is needed.
@@ -353,14 +350,14 @@ def test_a_verdict_that_is_the_priors_says_so(
     assert verdict is not None
     assert (verdict.outcome.value, verdict.prior_alone) == (outcome, prior_alone)
     assert verdict.leaning is em.judgement.Outcome.PASS
-    top = " ".join([*explanations.after_verdict(evidence), *verdict.reasons])
+    top = " ".join([*sentences.after_verdict(evidence), *verdict.reasons])
     assert said in top
     assert said or not re.search("prior alone|the prior decides", top)
 
 
 def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
     posterior = exact()
-    text = explanations.settled_claims(gather(posterior))
+    text = sentences.settled_claims(gather(posterior))
     passes, fails = (float(value) for value in re.findall(r"of ([\d.]+) or", text))
     assert f"Claims below {rounded_down(em.prove(TWO, delta=0.01).at_least)} are refuted." in text
     assert "By the posterior alone" in text
@@ -375,7 +372,7 @@ def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
 
 def test_the_verdict_under_other_priors_is_stated() -> None:
     evidence = gather(exact(), claim=2.0)
-    said = " ".join(explanations.after_verdict(evidence))
+    said = " ".join(sentences.after_verdict(evidence))
     for other in evidence.other_priors:
         above = other.epsilon.probability_above(2.0)
         assert (

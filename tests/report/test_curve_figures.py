@@ -10,25 +10,23 @@ import numpy as np
 import pytest
 
 from epsilometer._text import pair_text
-from epsilometer.checks.roc_curves import SURPRISING
+from epsilometer.checks.predictive import SURPRISING
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.question import Question
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import Gaussian, RandomizedResponse
-from epsilometer.report.figures import bases, families
+from epsilometer.model.models import CurveModel
+from epsilometer.report.figures import curve_model, predictions
+from epsilometer.report.figures.answer import exceedance_chart, prior_chart
 from epsilometer.report.figures.chart import Chart, save_figure
-from epsilometer.report.figures.charts import CURVE_CHARTS
-from epsilometer.report.figures.checks import prior_chart
+from epsilometer.report.figures.charts import CURVE_CHARTS, charts_of
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.posterior import exceedance_chart
 from epsilometer.report.text.over_delta import OverDelta, over_delta_of
-from epsilometer.report.views import views_of
 from tests.report.curve_results import SETTINGS, bare, counted, full, gaussian, judged, many, null
 from tests.report.test_count_figures import traces
 
+#: Bands and curves of the page are rounded to five significant digits.
 FIVE_DIGITS = 5.1e-5
-"""Bands and curves of the page are rounded to five significant digits."""
 
 
 def over_delta_chart(result: CurveResult) -> Chart:
@@ -45,7 +43,7 @@ def drawn(chart: Chart) -> bytes:
 
 @pytest.mark.parametrize("make", [bare, full, null, counted], ids=lambda make: make.__name__)
 def test_every_figure_is_drawn_both_ways(make: Any) -> None:
-    found = views_of(make()).charts(make())
+    found = charts_of(make())
     assert [chart.name for chart in found] == list(CURVE_CHARTS)
     for chart in found:
         assert chart.caption.endswith(".")
@@ -56,7 +54,7 @@ def test_every_figure_is_drawn_both_ways(make: Any) -> None:
 
 def test_the_folder_has_the_figures_that_need_no_checks() -> None:
     result = replace(bare())  # nothing is worked out yet
-    names = [chart.name for chart in views_of(result).folder_charts(result)]
+    names = [chart.name for chart in charts_of(result, folder=True)]
     assert names == ["answer", "exceedance", "roc", "leaks", "families", "delta-curve"]
     assert not {"predictive", "poorly_fitting_families", "other_priors"} & set(vars(result))
 
@@ -84,7 +82,7 @@ def test_a_posterior_that_is_all_at_zero_is_drawn() -> None:
     model = CurveModel(delta=1e-3, no_leak=0.9999)
     result = judged(SETTINGS.estimate(gaussian([-1.0] * 3, 60), model))
     assert result.posterior.credible_interval("epsilon") == (0.0, 0.0)
-    for chart in views_of(result).charts(result):
+    for chart in charts_of(result):
         assert drawn(chart)
         for panel in chart.panels():
             for axis in ("x", "y"):
@@ -111,7 +109,7 @@ def test_priors_are_those_of_the_result() -> None:
 
 def test_bars_are_the_probabilities_of_families() -> None:
     result = bare()
-    chart = families.families_chart(result, {"laplace": "too sharp"})
+    chart = curve_model.families_chart(result, {"laplace": "too sharp"})
     (totals,) = chart.panels()
     names = totals["y"]["names"]
     shown: dict[str, float] = {}
@@ -130,7 +128,7 @@ def test_bars_are_the_probabilities_of_families() -> None:
 
 
 def test_families_that_fit_are_not_marked() -> None:
-    chart = families.families_chart(bare(), {})
+    chart = curve_model.families_chart(bare(), {})
     assert "Purple" not in chart.caption
     assert "does not fit" not in traces(chart)
 
@@ -140,7 +138,7 @@ def test_families_that_fit_are_not_marked() -> None:
 
 def test_roc_curves_show_the_band_and_what_was_seen() -> None:
     result = bare()
-    chart = bases.roc_chart(result)
+    chart = curve_model.roc_chart(result)
     order = [leak.name for leak in result.leaks]
     assert order[0] == "0"
     for panel, name in zip(chart.panels(), order, strict=True):
@@ -162,24 +160,24 @@ def test_roc_curves_show_the_band_and_what_was_seen() -> None:
 
 def test_many_models_are_drawn_at_few_points() -> None:
     base = gaussian([1.0], 2000).bases[0]
-    x, y = bases.drawn_roc(base, 1e-4)
-    assert len(x) == bases.MOST_STEPS
+    x, y = curve_model.drawn_roc(base, 1e-4)
+    assert len(x) == curve_model.MOST_STEPS
     assert np.all(np.diff(y) >= 0)
     np.testing.assert_allclose(y, base.true_positive_rate(x))
 
 
 def test_counts_are_dots() -> None:
     result = counted()
-    chart = bases.roc_chart(result)
+    chart = curve_model.roc_chart(result)
     dots = [{t.get("label"): t for t in panel["marks"]}["counted"] for panel in chart.panels()]
     assert {(dot["x"][0], dot["y"][0]) for dot in dots} == {(0.1, 0.6), (0.3, 0.7)}
     assert "Dots: counts" in chart.caption
-    assert "Dots: counts" not in bases.roc_chart(bare()).caption
+    assert "Dots: counts" not in curve_model.roc_chart(bare()).caption
 
 
 def test_leaks_are_the_quantiles_of_bases_below_both_answers() -> None:
     result = bare()
-    chart = bases.leaks_chart(result)
+    chart = curve_model.leaks_chart(result)
     panel = chart.panels()[0]
     estimated, shown, _, dots = panel["marks"]
     for trace, name in ((estimated, "epsilon"), (shown, "shown")):
@@ -196,7 +194,7 @@ def test_leaks_are_the_quantiles_of_bases_below_both_answers() -> None:
 
 def test_of_many_bases_the_worst_are_drawn() -> None:
     result = many(60)
-    rocs, leaks = bases.roc_chart(result), bases.leaks_chart(result)
+    rocs, leaks = curve_model.roc_chart(result), curve_model.leaks_chart(result)
     assert len(rocs.plots) == 12
     assert "the 12 with the largest epsilon of 60 bases" in rocs.caption
     assert len(leaks.panels()[0]["y"]["names"]) == 2 + 50
@@ -208,7 +206,7 @@ def test_of_many_bases_the_worst_are_drawn() -> None:
 def test_predictions_are_those_of_the_check() -> None:
     result = bare()
     check = result.predictive
-    chart = bases.roc_check_chart(result)
+    chart = predictions.roc_check_chart(result)
     order = [int(leak.name) for leak in result.leaks]
     for column, panel in enumerate(chart.panels()):
         bars, seen = panel["marks"]
@@ -227,11 +225,11 @@ def test_bases_that_do_not_fit_are_purple() -> None:
     p_value[1, 0] = 0.5 * SURPRISING / p_value.size
     # A cached value of a frozen dataclass is put in as it would put it in itself.
     vars(result)["predictive"] = replace(check, p_value=p_value)
-    chart = bases.roc_check_chart(result)
+    chart = predictions.roc_check_chart(result)
     odd = traces(chart)["observed, does not fit"]
     assert odd["y"] == [pytest.approx(check.observed[1, 0])]
     assert odd["colour"] == "purple"
-    assert "The model does not explain: AUC of base 1. Such bases are purple." in chart.caption
+    assert "The model does not explain: AUC of base 1." in chart.caption
 
 
 # --- epsilon over delta -----------------------------------------------------------------------

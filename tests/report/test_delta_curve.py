@@ -13,7 +13,9 @@ import pytest
 import epsilometer as em
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.result import Result
+from epsilometer.report.figures.charts import charts_of
 from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.page.sections import render
 from epsilometer.report.text.over_delta import (
     OverDelta,
     csv_over_delta,
@@ -22,12 +24,11 @@ from epsilometer.report.text.over_delta import (
     table_over_delta,
     values_over_delta,
 )
-from epsilometer.report.views import views_of
 from tests.report.count_results import counts, exact, gather
 from tests.report.curve_results import full
 
+#: The page's numbers are rounded to five significant digits.
 FIVE_DIGITS = 5.1e-5
-"""The page's numbers are rounded to five significant digits."""
 
 DELTAS = (0.0, 1e-6, 1e-3, 0.1)
 
@@ -126,7 +127,7 @@ def test_table_csv_and_json_are_one(make: object) -> None:
 
 
 def test_the_page_has_the_curve_and_one_verdict() -> None:
-    text = views_of(result()).page(result(), views_of(result()).charts(result()))
+    text = render(result(), charts_of(result()))
     assert "The rest of this page is about delta = 0.01" in text
     assert 'id="figure-delta-curve"' in text
     assert text.count('<p class="badge">') == 1

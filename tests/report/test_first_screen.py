@@ -12,8 +12,9 @@ import pytest
 import epsilometer as em
 from epsilometer._text import in_shell_words
 from epsilometer.judgement.claims import NoPromise
+from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import Question
-from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.result import Result
 from epsilometer.report.text.summary import result_text
 from tests.report.count_results import counts, exact, gather, sampled
 from tests.report.curve_results import SETTINGS, SIMPLE, bare, full, judged, many

@@ -1,22 +1,16 @@
-"""JUnit XML, badges, annotations and tracked runs as functions of findings, also with hostile text."""
+"""JUnit XML and annotations as functions of findings, also with hostile text."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
 
 from epsilometer.judgement.verdict import FAIL_ON, Grounds, JudgedDelta, Outcome, Verdict
-from epsilometer.report.gates import badge
-from epsilometer.report.gates.annotations import github_commands, job_summary
-from epsilometer.report.gates.badge import badge_svg, badge_texts
-from epsilometer.report.gates.findings import Finding, short
-from epsilometer.report.gates.junit import junit_xml
-from epsilometer.report.gates.tracking import run_of
+from epsilometer.report.gates import Finding, github_commands, job_summary, junit_xml, short
 
 LABELS = ("NO PROMISE", "FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE", "PASS (judged)")
 HOSTILE = "x\x00\ud800\x1b[31m\u202e\n::error::gotcha\r\n]]> & <script>alert('1')</script>\ufffe\"|`*_[a](http://b.c)"
@@ -48,7 +42,6 @@ def finding(judged: Verdict | None = None, **changed: object) -> Finding:
     made = Finding(
         variant=None,
         delta=1e-5,
-        model="curve",
         level=0.9,
         estimate=(2.69, 2.93, 3.53),
         proven=2.419,
@@ -140,52 +133,6 @@ def test_junit_is_valid_whatever_the_names_are() -> None:
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\ud800-\udfff]", text)
 
 
-# --- badge ------------------------------------------------------------------------------------
-
-
-OPEN = claim("INCONCLUSIVE")
-DOUBT: dict[str, Any] = {"proven": 0.0, "estimate": None, "doubt": "The scores are reversed."}
-
-
-@pytest.mark.parametrize(
-    ("made", "texts"),
-    [
-        (finding(claim()), ("ε ≤ 4 at δ=1e-5", "PASS (judged)", badge.GREEN)),
-        (finding(claim("FAIL (proven)")), ("ε ≤ 4 at δ=1e-5", "FAIL (proven)", badge.RED)),
-        (finding(OPEN), ("ε ≤ 4 at δ=1e-5", "INCONCLUSIVE", badge.AMBER)),
-        (finding(OPEN, accepted=False), ("ε ≤ 4 at δ=1e-5", "not converged", badge.GREY)),
-        (finding(claim("NO PROMISE"), accepted=False), ("ε at δ=1e-5", "NO PROMISE", badge.RED)),
-        (finding(**DOUBT), ("ε at δ=1e-5", "not to be quoted", badge.GREY)),
-        (finding(), ("ε at δ=1e-5", "proven ε ≥ 2.41", badge.BLUE)),
-        (finding(proven=0.0), ("ε at δ=1e-5", "estimated 2.69 to 3.53", badge.BLUE)),
-        (finding(proven=None, accepted=False), ("ε at δ=1e-5", "not converged", badge.GREY)),
-        (
-            finding(claim(claims=SEVERAL)),
-            ("claimed ε at 3 deltas from 1e-6 to 0.1", "PASS (judged)", badge.GREEN),
-        ),
-    ],
-)
-def test_badge_says_the_claim_and_its_verdict(made: Finding, texts: tuple[str, str, str]) -> None:
-    assert badge_texts(made) == texts
-    root = ElementTree.fromstring(badge_svg(made))
-    space = {"s": "http://www.w3.org/2000/svg"}
-    assert root.findtext("s:title", namespaces=space) == f"{texts[0]}: {texts[1]}"
-    assert root.get("aria-label") == f"{texts[0]}: {texts[1]}"
-    assert [each.text for each in root.iter(f"{{{space['s']}}}text")] == list(texts[:2])
-    assert [each.get("fill") for each in root.iter(f"{{{space['s']}}}rect")][1] == texts[2]
-
-
-@pytest.mark.parametrize(
-    "colour", [badge.GREEN, badge.RED, badge.AMBER, badge.BLUE, badge.GREY, "#999999"]
-)
-def test_badge_can_be_read(colour: str) -> None:
-    """White text has a contrast of 4.5 (WCAG AA); a light grey would not, as a control."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-    assert (1.05 / (luminance + 0.05) >= 4.5) == (colour != "#999999")
-
-
 # --- annotations ------------------------------------------------------------------------------
 
 
@@ -252,24 +199,3 @@ def test_summary_shows_hostile_text_as_text() -> None:
     assert "<em>" not in shown
     assert "&lt;script&gt;alert('1')&lt;/script&gt;" in shown.replace("&#x27;", "'")
     assert "http://" not in text  # nor would a site make a link of it
-
-
-# --- tracked runs -----------------------------------------------------------------------------
-
-
-def test_a_tracked_run_has_the_numbers() -> None:
-    made = finding(claim(), claim_source="algorithm", variant="0.1")
-    run = run_of(made, source="audit.toml")
-    assert run.params == {"model": "curve", "level": 0.9, "delta": 1e-5, "claim": 4.0}
-    estimate = {"median": 2.93, "interval_low": 2.69, "interval_high": 3.53}
-    assert run.metrics == estimate | {"proven": 2.419, "probability_above": 0.02}
-    assert run.tags["verdict"] == "PASS (judged)"
-    assert run.tags["epsilometer.variant"] == "0.1"
-    assert run.tags["epsilometer.claim_source"] == "algorithm"
-    assert run.name == "epsilometer 0.1"
-
-
-def test_a_tracked_run_leaves_out_what_is_not_a_number() -> None:
-    run = run_of(finding(estimate=(1.0, 2.0, float("inf")), proven=None), source=None)
-    assert run.metrics == {"median": 2.0, "interval_low": 1.0}
-    assert "verdict" not in run.tags

@@ -6,16 +6,15 @@ import pytest
 
 import epsilometer as em
 from epsilometer.judgement.count_result import CountResult
+from epsilometer.report.page.sections import render
 from epsilometer.report.text.rows import models_table
 from epsilometer.report.text.values import page_values
-from epsilometer.report.views import views_of
+from tests.drawn import error_counts
 from tests.report.count_results import gather, sampled
 
 
 def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=x, trials_h0=100, false_negatives=y, trials_h1=100, names=names
-    )
+    return error_counts(x, y, 100, names=names)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def evidence() -> CountResult:
 
 
 def test_the_page_has_the_tables_and_the_warning(evidence: CountResult) -> None:
-    page = views_of(evidence).page(evidence, []).replace("\xa0", " ")
+    page = render(evidence, []).replace("\xa0", " ")
     assert "Would other models fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
     assert "The most influential base is b: without it the 90 % interval" in page
@@ -45,10 +44,5 @@ def test_no_line_of_the_text_is_too_long(evidence: CountResult) -> None:
 
 
 def test_very_many_different_counts_are_not_compared() -> None:
-    many = em.AttackCounts(
-        false_positives=[10 + row for row in range(1001)],
-        trials_h0=2000,
-        false_negatives=[300] * 1001,
-        trials_h1=1000,
-    )
+    many = error_counts([10 + row for row in range(1001)], [300] * 1001, 2000, 1000)
     assert gather(sampled(many)).models is None

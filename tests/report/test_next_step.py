@@ -14,7 +14,7 @@ from epsilometer.judgement import next_step as steps
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.result import Result
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CurveModel
 from tests.report.count_results import counts, exact, gather, sampled
 from tests.report.curve_results import bare, gaussian, posterior
 from tests.report.curve_results import judged as judged_result

@@ -77,7 +77,7 @@ def test_numbers_of_models_in_a_file_are_checked() -> None:
 
     def read(without: list[int], with_point: list[int]) -> Scores:
         reader: Any = Numbers(without, with_point)
-        return Scores.of_bases(bases, ["a"], models=files._shared(reader, list(bases)))
+        return Scores.of_bases(bases, ["a"], models=files._sides(reader, MODEL_NUMBERS, ([2], [1])))
 
     assert read([0, 2], [1]).shared_models == 3
     with pytest.raises(InputError, match="expected the number of every model"):

@@ -20,9 +20,10 @@ from epsilometer.judgement.question import Question
 from epsilometer.judgement.result import Result
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.proofs.proof import rounded_down
-from epsilometer.report.text.explanations import count_assumptions
+from epsilometer.report.text.sentences import count_assumptions
 from epsilometer.report.text.summary import result_text
 from epsilometer.report.text.values import result_values
+from tests.drawn import error_counts
 from tests.report.count_results import TWO, exact, sampled
 
 COUNTS = TWO
@@ -195,9 +196,7 @@ def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) 
     assert any("delta = 0.01" in sentence for sentence in sentences)
 
 
-GROUPED = em.AttackCounts(
-    false_positives=[1, 2], trials_h0=9, false_negatives=[3, 4], trials_h1=9, groups=["a", "a"]
-)
+GROUPED = error_counts([1, 2], [3, 4], 9, groups=["a", "a"])
 SCATTERED = em.likelihoods.ScatteredMembers
 
 

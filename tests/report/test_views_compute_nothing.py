@@ -17,18 +17,16 @@ import pytest
 import epsilometer
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.result import Result
-from epsilometer.report.gates.annotations import github_commands, job_summary
-from epsilometer.report.gates.badge import badge_svg
-from epsilometer.report.gates.findings import finding_of
-from epsilometer.report.gates.junit import junit_xml
-from epsilometer.report.gates.tracking import run_of
+from epsilometer.report.figures.charts import charts_of
+from epsilometer.report.gates import finding_of, github_commands, job_summary, junit_xml
+from epsilometer.report.page.sections import render
 from epsilometer.report.text.summary import result_text
-from epsilometer.report.views import views_of
 from tests.report.count_results import exact, gather
 from tests.report.curve_results import full
 
 SOURCE = Path(epsilometer.__file__).parent
 
+#: Modules that estimate, prove, solve, check or measure.
 COMPUTING = (
     *("engines/*/engine.py", "engines/mcmc/*", "engines/estimate.py"),
     *(f"engines/curve/{name}.py" for name in ("chain", "pieces", "tables", "solve")),
@@ -38,27 +36,31 @@ COMPUTING = (
     ),
     *("proofs/*", "baselines/*", "checks/*", "measurement/*"),
 )
-"""Modules that estimate, prove, solve, check or measure."""
 
+#: Functions of these modules that read a value of a finished check, proof or solution, or word it.
 READ = {
     "checks/comparison.py": (
-        *("AlternativeModel.comparable", "AlternativeModel.interpretation", "to_rows"),
+        *("AlternativeModel.comparable", "AlternativeModel.interpretation"),
         *("AlternativeModel.log_evidence", "ModelComparison.best", "ModelComparison.sentences"),
         "interpret_bayes_factor",
     ),
-    "checks/predictive.py": ("CheckedStatistic.surprising",),
+    "checks/predictive.py": (
+        *("CheckedStatistic.surprising", "PredictiveCheck.surprising", "PredictiveCheck.fits"),
+    ),
     "checks/roc_curves.py": (
-        *("AlternativeCurvePrior.credible_interval", "RocCheck.fits", "RocCheck.statistics"),
+        *("RocCheck.odd", "RocCheck.fits", "RocCheck.statistics"),
         "RocCheck.surprising",
     ),
-    "checks/sensitivity.py": ("AlternativePrior.credible_interval",),
+    "checks/sensitivity.py": tuple(
+        f"AlternativePrior.{name}" for name in ("credible_interval", "epsilon", "model")
+    ),
     "engines/curve/solve.py": (  # the posterior's marginals, on the first query of each
         *("Solution.edges_of", "Solution.distribution_weights", "Solution.rows_of"),
         *("Solution.strength_rows", "Solution.weights", "_strength_rows"),
+        *("Solution.bases", "Solution.grid"),
     ),
     "proofs/proof.py": ("Proof.described", "Proof.hopeless", "rounded_down"),
 }
-"""Functions of these modules that read a value of a finished check, proof or solution, or word it."""
 
 ALLOWED = {f"{place}:{name}" for place, names in READ.items() for name in names}
 
@@ -106,11 +108,11 @@ def _json(result: Result) -> object:
 
 
 def _page(result: Result) -> object:
-    return views_of(result).page(result, views_of(result).charts(result))
+    return render(result, charts_of(result))
 
 
 def _figures(result: Result) -> object:
-    return [chart.draw() for chart in views_of(result).charts(result)]
+    return [chart.draw() for chart in charts_of(result)]
 
 
 def _notebook(result: Result) -> object:
@@ -120,8 +122,8 @@ def _notebook(result: Result) -> object:
 def _gates(result: Result) -> object:
     found = finding_of(result)
     lines = github_commands([found], source=None, fail_on="fail")
-    texts = junit_xml([found], source="a", fail_on="fail"), badge_svg(found)
-    return lines, texts, job_summary([found], source="a", fail_on="fail"), run_of(found, source="a")
+    told = {"source": "a", "fail_on": "fail"}
+    return lines, junit_xml([found], **told), job_summary([found], **told)
 
 
 VIEWS = (_text, _json, _page, _figures, _notebook, _gates)

@@ -115,6 +115,10 @@ def test_the_result_itself_is_in_its_table(make: Callable[[], Result]) -> None:
         list(verdict.reasons),
     )
     assert (table["label"], table["reasons"]) == (verdict.label, list(verdict.reasons))
+    # The same digits as at the top of the page.
+    low, high = result.epsilon_at(result.delta).quantile(np.array([0.05, 0.95])).tolist()
+    cell = table["cells"][own["prior"]][own["delta"]]
+    assert f"interval {low:.2f} to {high:.2f}." in cell["headline"]
     json.dumps(table, allow_nan=False)
 
 

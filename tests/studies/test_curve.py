@@ -11,9 +11,9 @@ import pytest
 
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import FAMILIES
-from epsilometer.model.mixtures import FreeMixing, KnownMixing, Mixing, NoMixing
+from epsilometer.model.family import FreeMixing, KnownMixing, Mixing, NoMixing
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength, FreeStrengths
 from studies import curve, figures, results

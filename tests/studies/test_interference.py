@@ -1,33 +1,147 @@
-"""Mechanisms with interfering canaries: their truth against explicit densities and wrong versions."""
+"""Mechanisms with known epsilon, alone and interfering, against their definitions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import expit, logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import laplace, multivariate_normal, norm
 
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.baselines.intervals import separation
 from epsilometer.errors import InputError
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-from studies.interference import (
-    Interference,
-    Release,
-    Separate,
-    SharedCapacity,
-    SharedLuck,
-    SharedNoise,
-    SharedScale,
-    SpillOver,
-    clusters,
+from studies import interference
+from studies.draws import draw_counts, draw_scores
+from studies.mechanisms import (
+    MECHANISMS,
+    GaussianMechanism,
+    LaplaceMechanism,
+    Mechanism,
+    Null,
+    RandomisedResponse,
+    SubsampledGaussian,
 )
 from studies.one_run import OneRunBoundCell
 
+EVERY = pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda m: f"{m.name} {m!r}".split("(")[0]
+)
+
+
+def hockey_stick(mechanism: Mechanism, epsilon: float) -> float:
+    """Smallest delta at epsilon, from the densities alone."""
+    grow = math.exp(epsilon)
+    if isinstance(mechanism, RandomisedResponse):
+        true = math.exp(mechanism.pure_epsilon) / (1 + math.exp(mechanism.pure_epsilon))
+        return max(0.0, true - grow * (1 - true))
+    if isinstance(mechanism, LaplaceMechanism):
+        densities = [laplace(0).pdf, laplace(mechanism.pure_epsilon).pdf]
+        kinks = [0.0, mechanism.pure_epsilon]
+    elif isinstance(mechanism, GaussianMechanism):
+        densities, kinks = [norm(0).pdf, norm(mechanism.mu).pdf], []
+    else:
+        assert isinstance(mechanism, SubsampledGaussian)
+        mu, rate = mechanism.mu, mechanism.rate
+        densities = [norm(0).pdf, lambda x: rate * norm.pdf(x - mu) + (1 - rate) * norm.pdf(x)]
+        kinks = []
+    values = []
+    for p, q in (densities, densities[::-1]):
+        grid = [-40, *sorted([*np.linspace(-12, 15, 28), *kinks]), 40]
+        values.append(
+            sum(
+                quad(lambda x, p=p, q=q: max(0.0, p(x) - grow * q(x)), a, b, limit=200)[0]
+                for a, b in pairwise(grid)
+            )
+        )
+    return max(values)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.05])
+@pytest.mark.parametrize("mechanism", MECHANISMS[1:], ids=repr)
+def test_epsilon_is_where_the_divergence_falls_to_delta(mechanism: Mechanism, delta: float) -> None:
+    epsilon = mechanism.epsilon(delta)
+    # Integrals of integrands with kinks: accurate to about 1e-7.
+    assert hockey_stick(mechanism, epsilon) == pytest.approx(delta, abs=2e-6)
+    assert hockey_stick(mechanism, 0.9 * epsilon) > 1.05 * delta
+
+
+@EVERY
+def test_scores_make_the_trade_off_curve(mechanism: Mechanism) -> None:
+    rng = np.random.default_rng(3)
+    size = 40_000
+    members = mechanism.scores(np.ones(size, dtype=bool), rng)
+    others = np.sort(mechanism.scores(np.zeros(size, dtype=bool), rng))
+    for threshold in np.unique(np.quantile(others, [0.02, 0.1, 0.5, 0.9, 0.98]))[-3:]:
+        alpha, beta = np.mean(others >= threshold), np.mean(members < threshold)
+        # Both rates have a standard error of at most 0.0025, alpha's times the curve's slope.
+        slope = abs(
+            float(mechanism.least_beta(alpha) - mechanism.least_beta(min(alpha + 0.01, 1.0)))
+        )
+        assert beta == pytest.approx(
+            float(mechanism.least_beta(alpha)), abs=0.0125 + 1.25 * slope
+        ), threshold
+
+
+@EVERY
+def test_no_point_of_the_curve_needs_more_than_is_claimed(mechanism: Mechanism) -> None:
+    alpha = np.linspace(1e-6, 1 - 1e-6, 20_001)
+    beta = mechanism.least_beta(alpha)
+    assert np.all(np.diff(beta) <= 1e-12)
+    needed = separation(alpha, np.clip(beta, 1e-300, 1)).max()
+    assert needed <= mechanism.separation() + 1e-6  # ndtri of rates near 1
+    # And the claim is not loose: the curve comes close to it, for small alpha at least.
+    tiny = np.logspace(-13, -1, 2000)
+    close = max(needed, separation(tiny, mechanism.least_beta(tiny)).max())
+    if not isinstance(mechanism, SubsampledGaussian):  # approached like 1 / sqrt(-log alpha)
+        assert close == pytest.approx(mechanism.separation(), abs=1e-3)
+    else:
+        assert close > 0.75 * mechanism.separation()
+
+
+def test_pure_epsilon_bounds_every_ratio() -> None:
+    for mechanism in (LaplaceMechanism(1.0), RandomisedResponse(1.0)):
+        alpha = np.linspace(1e-6, 0.5, 5001)
+        ratio = (1 - mechanism.least_beta(alpha)) / alpha
+        assert ratio.max() == pytest.approx(math.e, rel=1e-6)
+        assert mechanism.epsilon(0.0) == 1.0
+
+
+def test_power_moves_rates_towards_guessing() -> None:
+    rng = np.random.default_rng(5)
+    shape = (4000, 1)
+    for power in (0.0, 0.5, 1.0):
+        x, y = draw_counts(
+            LaplaceMechanism(1.0), 0.1, power=power, trials=100, shape=shape, rng=rng
+        )
+        best = 1 - math.e * 0.1
+        expected = power * best + (1 - power) * 0.9
+        assert x.mean() / 100 == pytest.approx(0.1, abs=5 * 0.3 / np.sqrt(400_000))
+        assert y.mean() / 100 == pytest.approx(expected, abs=5 * 0.5 / np.sqrt(400_000))
+    members, others = draw_scores(GaussianMechanism(3.0), power=0.5, canaries=40_000, rng=rng)
+    assert len(members) + len(others) == 40_000
+    assert abs(len(members) - 20_000) < 5 * 100
+    assert members.mean() == pytest.approx(1.5, abs=0.08)
+    assert others.mean() == pytest.approx(0.0, abs=0.05)
+
+
+def test_any_rate_is_any() -> None:
+    counts = draw_counts(
+        Null(), None, power=1.0, trials=1000, shape=(1000, 3), rng=np.random.default_rng(1)
+    )
+    for rates in (x / 1000 for x in counts):
+        assert rates.shape == (1000, 3)
+        assert 0.4 < rates.mean() < 0.6
+        assert rates.std() == pytest.approx(12**-0.5, abs=0.02)  # uniform on (0, 1)
+
+
+#: Densities of scores (one row per run) given the coins, written out without regard to speed.
 LogDensity = Callable[[FloatArray, BoolArray], FloatArray]
-"""Densities of scores (one row per run) given the coins, written out without regard to speed."""
 
 
 def linear(transfer: FloatArray, covariance: FloatArray) -> LogDensity:
@@ -93,7 +207,7 @@ def spilling(mu: float, size: int, spill: float) -> FloatArray:
 
 
 def delta_of(
-    mechanism: Interference,
+    mechanism: interference.Interference,
     log_density: LogDensity,
     others: BoolArray,
     epsilon: float,
@@ -116,7 +230,7 @@ def delta_of(
 
 
 def far(
-    mechanism: Interference,
+    mechanism: interference.Interference,
     log_density: LogDensity,
     others: BoolArray,
     epsilon: float,
@@ -140,17 +254,23 @@ def gaussian(mu: float) -> float:
     return float(epsilon_of_gaussian(mu, 0.05))
 
 
-NOISE, SPILL = SharedNoise(mu=1.0, group=5, correlation=0.8), SpillOver(mu=1.0, group=5, spill=0.5)
-ROOM, SCALE = SharedCapacity(mu=2.0, group=5, room=2), SharedScale(strong=2.0, weak=0.4, share=0.3)
-CASES: list[tuple[Interference, LogDensity, BoolArray, float]] = [
-    (Separate(mu=1.5), linear(1.5 * np.eye(3), np.eye(3)), all_in(2), gaussian(0.7)),
+NOISE, SPILL = (
+    interference.SharedNoise(mu=1.0, group=5, correlation=0.8),
+    interference.SpillOver(mu=1.0, group=5, spill=0.5),
+)
+ROOM, SCALE = (
+    interference.SharedCapacity(mu=2.0, group=5, room=2),
+    interference.SharedScale(strong=2.0, weak=0.4, share=0.3),
+)
+CASES: list[tuple[interference.Interference, LogDensity, BoolArray, float]] = [
+    (interference.Separate(mu=1.5), linear(1.5 * np.eye(3), np.eye(3)), all_in(2), gaussian(0.7)),
     # Deliberately wrong: what a single score shows.
     (NOISE, linear(np.eye(5), covariance(5, 0.8)), all_in(4), gaussian(1.0)),
     (SPILL, linear(spilling(1.0, 5, 0.5), np.eye(5)), all_out(4), gaussian(1.0)),
     # The typical number of others instead of the worst; the mean scale; the typical luck.
     (ROOM, capacity(2.0, 2), all_out(4), gaussian(float(ROOM.separations()[2]))),
     (SCALE, scale(2.0, 0.4, 0.3), all_in(59), gaussian(0.3 * 2 + 0.7 * 0.4)),
-    (SharedLuck(mu=1.0, group=6), luck(1.0), all_in(5), 1.0),
+    (interference.SharedLuck(mu=1.0, group=6), luck(1.0), all_in(5), 1.0),
 ]
 
 
@@ -160,7 +280,7 @@ CASES: list[tuple[Interference, LogDensity, BoolArray, float]] = [
     ids=lambda each: getattr(each, "name", ""),
 )
 def test_the_truth_is_that_of_the_densities(
-    mechanism: Interference, log_density: LogDensity, others: BoolArray, wrong: float
+    mechanism: interference.Interference, log_density: LogDensity, others: BoolArray, wrong: float
 ) -> None:
     """Within five standard errors; a truth that ignores the dependence is not."""
     truth = mechanism.epsilon(0.05)
@@ -170,7 +290,7 @@ def test_the_truth_is_that_of_the_densities(
 
 @pytest.mark.parametrize(("probability", "share"), [(0.2, 1.0), (0.5, 0.4), (1.0, 0.2)])
 def test_a_release_has_a_delta_and_no_epsilon(probability: float, share: float) -> None:
-    mechanism = Release(probability=probability, share=share)
+    mechanism = interference.Release(probability=probability, share=share)
     assert mechanism.epsilon(0.2) == 0.0
     assert mechanism.epsilon(0.19) == float("inf")
     log_density = release(probability, share)
@@ -183,19 +303,19 @@ def test_a_release_has_a_delta_and_no_epsilon(probability: float, share: float) 
 
 def test_shared_noise_against_the_inverse_of_its_covariance() -> None:
     for group, correlation in ((2, 0.5), (10, 0.9), (100, 0.5)):
-        mechanism = SharedNoise(mu=1.3, group=group, correlation=correlation)
+        mechanism = interference.SharedNoise(mu=1.3, group=group, correlation=correlation)
         inverse = np.linalg.inv(covariance(group, correlation))
         assert mechanism.separation() == pytest.approx(1.3 * np.sqrt(inverse[0, 0]), rel=1e-12)
         assert mechanism.separation() > 1.3
     column = spilling(1.3, 10, 0.3)[:, 0]
-    assert SpillOver(mu=1.3, group=10, spill=0.3).separation() == pytest.approx(
+    assert interference.SpillOver(mu=1.3, group=10, spill=0.3).separation() == pytest.approx(
         float(np.linalg.norm(column)), rel=1e-12
     )
 
 
 def test_the_worst_case_of_capacity_is_found_by_trying_all_coins() -> None:
     for room in (1, 2, 4):
-        mechanism = SharedCapacity(mu=2.0, group=6, room=room)
+        mechanism = interference.SharedCapacity(mu=2.0, group=6, room=room)
         apart = []
         for others in product([False, True], repeat=5):
             means = []
@@ -214,9 +334,9 @@ def test_scores_have_the_means_and_covariances_they_should() -> None:
     drawn = {
         each: np.array([each.scores(coins, rng) for _ in range(20_000)])
         for each in (
-            SharedNoise(mu=1.0, group=3, correlation=0.8),
-            SpillOver(mu=1.0, group=3, spill=0.5),
-            SharedCapacity(mu=2.0, group=3, room=1),
+            interference.SharedNoise(mu=1.0, group=3, correlation=0.8),
+            interference.SpillOver(mu=1.0, group=3, spill=0.5),
+            interference.SharedCapacity(mu=2.0, group=3, room=1),
         )
     }
     means = ([1, 0, 1, 0, 0, 0], [1.5, 1, 1.5, 0, 0, 0], [1, 0, 1, 0, 0, 0])
@@ -236,16 +356,16 @@ def test_a_run_has_one_scale_and_one_luck() -> None:
     means = [SCALE.scores(members, rng).mean() for _ in range(200)]
     assert {round(mean / 0.8) for mean in map(float, means)} <= {0, 1, 2, 3}
     assert 30 < sum(mean > 1.2 for mean in means) < 90  # 60 expected
-    lucky = SharedLuck(mu=1.0, group=500).scores(members, rng)
+    lucky = interference.SharedLuck(mu=1.0, group=500).scores(members, rng)
     assert len(np.unique(np.abs(lucky))) == 4
     # Over many clusters every score is that of the Gaussian mechanism around -1/2 and 1/2.
-    many = SharedLuck(mu=1.0, group=2).scores(np.ones(40_000, dtype=bool), rng)
+    many = interference.SharedLuck(mu=1.0, group=2).scores(np.ones(40_000, dtype=bool), rng)
     assert many.mean() == pytest.approx(0.5, abs=0.04)
     assert many.std() == pytest.approx(1.0, abs=0.03)
 
 
 def test_clusters_are_next_to_each_other() -> None:
-    assert clusters(7, 3).tolist() == [0, 0, 0, 1, 1, 1, 2]
+    assert interference.clusters(7, 3).tolist() == [0, 0, 0, 1, 1, 1, 2]
 
 
 def test_clusters_are_whole() -> None:

@@ -121,11 +121,10 @@ def too_far(found: int, trials: int, rate: float) -> float:
     return abs(found - trials * rate) / math.sqrt(trials * rate * (1 - rate))
 
 
+#: A false alarm in 1.7 million for a binomial count.  Cross-feeding fits the attack to 149 shadows,
+#: so thresholds are off by about a twelfth of a standard deviation, in each base in a different
+#: direction; over 20 bases this adds less than a standard error.
 Z = 5.0
-"""A false alarm in 1.7 million for a binomial count.
-
-Cross-feeding fits the attack to 149 shadows, so thresholds are off by about a twelfth of a standard
-deviation, in each base in a different direction; over 20 bases this adds less than a standard error."""
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])

@@ -21,7 +21,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.model.families import Gaussian
 from epsilometer.model.gaussian_mechanism import gaussian_epsilon
-from epsilometer.training import torch_modules
+from epsilometer.training import pytorch
 from epsilometer.training.accounting import EPSILON_ERROR, LARGEST_FINE_EPSILON
 from tests.training import modules
 from tests.training.samples import RECORDS, data, stream
@@ -74,8 +74,9 @@ def far(algorithm: em.DpSgd, expected: Any) -> float:
     return float(np.abs(found - expected).max() / np.abs(expected - start).max())
 
 
+#: Single precision (6e-8 of weights near 1, changes near 0.1), and 1e-6 that Opacus adds to
+#: lengths.
 NEAR = 1e-4
-"""Single precision (6e-8 of weights near 1, changes near 0.1), and 1e-6 that Opacus adds to lengths."""
 
 
 def without_noise(max_grad_norm: float, **settings: Any) -> em.DpSgd:
@@ -160,8 +161,8 @@ def test_slips_fail_the_same_check(slip: dict[str, Any]) -> None:
 
 # --- noise ----------------------------------------------------------------------------------------
 
+#: Standard errors: a false alarm in 1.7 million for each check.
 Z = 5.0
-"""Standard errors: a false alarm in 1.7 million for each check."""
 
 WIDE = partial(nn.Linear, 100, 100)
 
@@ -219,7 +220,7 @@ def test_a_step_without_records_is_noise_alone() -> None:
     silent = em.DpSgd(**(NOISY | {"records": 10**6, "noise_multiplier": 0.0}))
     dataset = em.rows.Dataset(features=np.ones((1, 100)), labels=np.zeros(1, dtype=np.int64))
     trained = silent.train(dataset, stream())
-    with torch_modules.seeded(stream()):
+    with pytorch.seeded(stream()):
         start = WIDE()
     assert torch.equal(trained.weight, start.weight)
 
@@ -282,8 +283,8 @@ def claimed(noise: float, rate: float, steps: int, delta: float) -> float:
     return algorithm.claimed_epsilon(delta)
 
 
+#: The accountant uses a thousandth of delta in addition to its margin; epsilon changes by less.
 ROUNDING = 2e-3
-"""The accountant uses a thousandth of delta in addition to its margin; epsilon changes by less."""
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from epsilometer.training.network import (
 Doubles = NDArray[np.float64]
 
 INPUTS, CLASSES = 21, 3
+#: A feature that is 0 in all records.
 NEVER = 4
-"""A feature that is 0 in all records."""
 
 
 def made_up(records: int, *, density: float = 0.4, largest: float = 1.0) -> Dataset:
@@ -150,12 +150,11 @@ def test_a_unit_at_0_has_no_gradient() -> None:
 
 # --- training -------------------------------------------------------------------------------------
 
+#: Single-precision numbers near 1 are accurate to 6e-8.  The cases take up to 230 steps; a step
+#: rounds weights and velocities once each, in either direction, and later steps amplify this
+#: slightly: 230 times 6e-8 would be 1.4e-5 if all errors had one sign.  The largest observed
+#: distance is 2e-6: no unit switched.
 ROUNDING = 1e-5
-"""Single-precision numbers near 1 are accurate to 6e-8.  The cases take up to 230 steps; a step rounds
-weights and velocities once each, in either direction, and later steps amplify this slightly: 230 times
-6e-8 would be 1.4e-5 if all errors had one sign.  The largest observed distance is 2e-6: no unit
-switched.
-"""
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "batches divide": ({"records": 20}, {}),
@@ -417,9 +416,9 @@ def test_parameters_there_and_back() -> None:
         ([True, False, True], "needs integer labels"),
         ([0, 1, 3], r"from 0 to 2 as labels \(classes=3\), got 3"),
         ([0, -1, 2], r"from 0 to 2 as labels \(classes=3\), got -1"),
-        ([0, 1], r"3 records and labels of shape \(2,\)"),
-        ([0, 1, 2, 0], r"3 records and labels of shape \(4,\)"),
-        ([[0], [1], [2]], r"3 records and labels of shape \(3, 1\)"),
+        ([0, 1], r"got shape \(2,\)"),
+        ([0, 1, 2, 0], r"got shape \(4,\)"),
+        ([[0], [1], [2]], r"got shape \(3, 1\)"),
     ],
     ids=str,
 )
@@ -431,7 +430,7 @@ def test_labels_that_cannot_be_learnt(labels: Any, words: str) -> None:
 
 def test_no_records() -> None:
     data = Dataset(features=np.zeros((0, 4)), labels=np.zeros(0, dtype=np.int64))
-    with pytest.raises(InputError, match="at least one record"):
+    with pytest.raises(InputError, match="number of records"):
         small().train(data, stream())
 
 
@@ -452,12 +451,8 @@ def test_points_of_no_class(label: Any) -> None:
         ({"classes": 2.5}, "classes to be a whole number"),
         ({"epochs": -3}, "epochs >= 1"),
         ({"batch_size": 0}, "batch_size >= 1"),
-        ({"batch_size": True}, "batch_size to be a whole number"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
-        ({"learning_rate": math.inf}, "finite learning_rate"),
-        ({"momentum": -0.1}, "0 <= momentum < 1"),
         ({"momentum": 1.0}, "0 <= momentum < 1"),
-        ({"momentum": math.nan}, "finite momentum"),
         ({"initialisation": "fixed"}, r"RandomInitialisation\(\) or FixedInitialisation"),
         ({"initialisation": FixedInitialisation}, r"RandomInitialisation\(\) or Fixed"),
     ],

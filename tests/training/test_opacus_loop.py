@@ -15,9 +15,9 @@ from torch import nn
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
+from epsilometer.measurement.engine import LargestClaim
 from epsilometer.measurement.plan import Task, training_stream
-from epsilometer.measurement.training_claims import LargestClaim
-from epsilometer.training import torch_modules
+from epsilometer.training import pytorch
 from epsilometer.training.accounting import EPSILON_ERROR, EXPECTED_WARNINGS, accounted_epsilon
 from epsilometer.training.canary_sampling import fixed_batches
 from tests.training import modules
@@ -77,7 +77,7 @@ def test_infinite_claims() -> None:
 
 def by_hand(fit: Any) -> nn.Module:
     """What the loop trains without the wrapper, with only the seeds set."""
-    with torch_modules.seeded(stream()):
+    with pytorch.seeded(stream()):
         module = modules.fixed_network().train()
         fit(module, data())
     return module

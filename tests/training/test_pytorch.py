@@ -17,7 +17,7 @@ from torch import nn
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
-from epsilometer.training import torch_modules
+from epsilometer.training import pytorch
 from tests.training import modules
 from tests.training.samples import POPULATION, data, losses, stream
 
@@ -47,7 +47,7 @@ def test_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> N
     alone = [losses(algorithm, algorithm.train(data(), stream(number))) for number in range(4)]
     assert trained_by_threads(algorithm) == alone
     # Without taking turns, they draw from each other's streams.
-    monkeypatch.setattr(torch_modules, "_lock", contextlib.nullcontext())
+    monkeypatch.setattr(pytorch, "_lock", contextlib.nullcontext())
     assert trained_by_threads(algorithm) != alone
 
 
@@ -148,10 +148,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "loops": ({"fit": modules.fit}, {"fit": modules.unhurried_fit}),
     "closures": ({"fit": fit_for(1)}, {"fit": fit_for(2)}),
     "defaults": ({"fit": fit_for(0, 0.1)}, {"fit": fit_for(0, 0.2)}),
-    "tensors": (
-        {"fit": partial(FIT, weights=WEIGHTS)},
-        {"fit": partial(FIT, weights=WEIGHTS + 1)},
-    ),
+    "tensors": ({"fit": partial(FIT, weights=WEIGHTS)}, {"fit": partial(FIT, weights=WEIGHTS + 1)}),
     "types": (
         {"fit": partial(FIT, dtype=torch.float32)},
         {"fit": partial(FIT, dtype=torch.float64)},

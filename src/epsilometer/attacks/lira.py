@@ -21,8 +21,6 @@ with
   and uses that of models with the point for both sides.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,11 +30,11 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.pool_losses import PoolLosses, log_odds_of
 
+#: A point with fewer shadow models on a side uses the pooled variance of that side.
 LEAST_FOR_VARIANCE = 8
-"""A point with fewer shadow models on a side uses the pooled variance of that side."""
 
+#: Lower limit of a point's own variance, as a share of the pooled one: all its losses may be equal.
 SMALLEST_VARIANCE = 1e-6
-"""Lower limit of a point's own variance, as a share of the pooled one: all its losses may be equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +43,8 @@ class Side:
 
     count: FloatArray
     mean: FloatArray
+    #: Sum of squares about the mean.
     squares: FloatArray
-    """Sum of squares about the mean."""
-
-    def pooled(self) -> tuple[FloatArray, float]:
-        """Sum of squares over all points, per query, and its degrees of freedom."""
-        return self.squares.sum(axis=0), float(np.maximum(self.count - 1, 0).sum())
 
     def variance(self, pooled: FloatArray, *, own: bool) -> FloatArray:
         """Variance of every point: its own if requested and there are enough shadow models."""
@@ -98,12 +92,12 @@ def sides(
 
 def pooled_variances(without: Side, with_point: Side) -> tuple[FloatArray, FloatArray]:
     """Within-point variance per query and side; pooled over both sides if a side has none; else 1."""
-    parts = (without.pooled(), with_point.pooled())
-    both = (parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])
+    squares = [side.squares.sum(axis=0) for side in (without, with_point)]
+    freedom = [float(np.maximum(side.count - 1, 0).sum()) for side in (without, with_point)]
     variances = []
-    for squares, freedom in parts:
-        chosen = (squares, freedom) if freedom > 0 else both
-        variance = chosen[0] / max(chosen[1], 1.0)
+    for chosen, number in zip(squares, freedom, strict=True):
+        total, divisor = (chosen, number) if number > 0 else (sum(squares), sum(freedom))
+        variance = total / max(divisor, 1.0)
         variances.append(np.where(variance > 0, variance, 1.0))
     return variances[0], variances[1]
 

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilometer import _columns, _files
+from epsilometer import _columns, _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._columns import FLAG, NUMBER, TEXT
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.score_tables import BASE, CANARIES, HYPOTHESIS, MEMBER, header_of
 
+#: Exact in double precision, which other programs' files may use.
 LARGEST_REPLICATE = 10**15
-"""Exact in double precision, which other programs' files may use."""
 
 COLUMNS = (BASE, HYPOTHESIS, "replicate", "loss")
 PARQUET = ".parquet"
@@ -81,64 +81,38 @@ class Losses(Plotted, view="data.LOSSES"):
         loss: ArrayLike,
         one_run: bool = False,
     ) -> None:
-        plain = (
-            base_name.item() if isinstance(base_name, np.generic) else base_name
-            for base_name in challenge_base
-        )
+        plain = (name.item() if isinstance(name, np.generic) else name for name in challenge_base)
         # Names are stripped of surrounding whitespace, as in files.
-        labels = [_files.label(base_name, BASE, "losses") for base_name in plain]
+        labels = [_files.label(name, BASE, "losses") for name in plain]
         if not labels:
             raise InputError("expected at least one loss, got none.")
-        names = tuple(dict.fromkeys(labels))
-        place = {name: number for number, name in enumerate(names)}
-        base = np.array([place[label] for label in labels], dtype=np.int64)
+        place = {name: number for number, name in enumerate(dict.fromkeys(labels))}
         columns = {
-            "base": base,
-            "hypothesis": _whole("hypothesis", hypothesis),
-            "replicate": _whole("replicate", replicate),
+            "base": np.array([place[label] for label in labels], dtype=np.int64),
+            "hypothesis": _whole("hypothesis", hypothesis, 1),
+            "replicate": _whole("replicate", replicate, LARGEST_REPLICATE),
             "loss": _numbers(loss),
         }
         for name, column in columns.items():
-            if column.shape != base.shape:
-                raise InputError(
-                    f"expected {len(base)} values in {name}, as many as in challenge_base, "
-                    f"got shape {column.shape}."
-                )
-        for name, most, expected in (
-            ("hypothesis", 1, "hypothesis to be 0 or 1"),
-            ("replicate", LARGEST_REPLICATE, f"0 <= replicate <= {LARGEST_REPLICATE:.0e}"),
-        ):
-            wrong = columns[name][(columns[name] < 0) | (columns[name] > most)]
-            if len(wrong):
-                raise InputError(f"expected {expected}, got {name}={wrong[0]}.")
-        order = np.lexsort((columns["replicate"], columns["hypothesis"], base))
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "one_run", bool(one_run))
+            _validate.shape(name, column, (len(labels),))
+        order = np.lexsort([columns[name] for name in ("replicate", "hypothesis", "base")])
         for name, column in columns.items():
-            ordered = column[order]
-            ordered.flags.writeable = False
-            object.__setattr__(self, name, ordered)
+            columns[name] = column[order]
+            columns[name].flags.writeable = False
+        vars(self).update(columns, names=tuple(place), one_run=bool(one_run))
         self._refuse_repeats()
 
     def _refuse_repeats(self) -> None:
-        keys = np.stack([self.base, self.hypothesis, self.replicate])
+        keys = np.stack([self.base, self.replicate, self.hypothesis])
         if self.one_run:
-            # A canary is included or excluded, never both.
-            places = np.stack([self.base, self.replicate])[
-                :, np.lexsort((self.replicate, self.base))
-            ]
-            twice = (places[:, 1:] == places[:, :-1]).all(axis=0)
-            if twice.any():
-                base, replicate = places[:, 1:][:, twice][:, 0]
-                raise InputError(
-                    f"expected each canary once, got canary {replicate} of {self.names[base]!r} twice."
-                )
-        same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
-        if same.any():
-            base, hypothesis, replicate = keys[:, 1:][:, same][:, 0]
+            keys = keys[:2]  # a canary is included or excluded, never both
+        keys = keys[:, np.lexsort(keys[::-1])]
+        twice = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+        if twice.any():
+            base, replicate, *side = keys[:, 1:][:, twice][:, 0]
+            what = f"hypothesis {side[0]}, replicate" if side else "canary"
             raise InputError(
-                f"expected each model once, got challenge base {self.names[base]!r}, "
-                f"hypothesis {hypothesis}, replicate {replicate} twice."
+                f"expected each one once, got {what} {replicate} of {self.names[base]!r} twice."
             )
 
     @staticmethod
@@ -158,20 +132,20 @@ class Losses(Plotted, view="data.LOSSES"):
 
     def to_csv(self) -> str:
         """CSV text; each loss in the shortest form that is read back exactly."""
-        return _files.csv_text(_header(self.one_run), self.rows())
+        return _columns.csv_text(self._table)
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV or Parquet, by the ending of the name; replaces an existing file.
 
         :meth:`read` returns the same losses.
         """
-        path = Path(target)
-        if _files.ending(path, ".csv", PARQUET, bare=".csv") == PARQUET:
-            values = (self.challenge_base, self.hypothesis, self.replicate, self.loss)
-            columns = dict(zip(_header(self.one_run), values, strict=True))
-            _files.replace(path, lambda temporary: _columns.write_parquet(temporary, columns))
-        else:
-            _files.write_text(path, self.to_csv())
+        _columns.write(Path(target), self._table)
+
+    @property
+    def _table(self) -> dict[str, Any]:
+        """The columns of a file."""
+        values = (self.challenge_base, self.hypothesis, self.replicate, self.loss)
+        return dict(zip(_header(self.one_run), values, strict=True))
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -225,12 +199,13 @@ def _kinds(header: Sequence[str]) -> dict[str, str | int]:
     return dict(zip(_header(MEMBER in header), kinds, strict=True))
 
 
-def _whole(name: str, values: ArrayLike) -> IntArray:
+def _whole(name: str, values: ArrayLike, most: int) -> IntArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise InputError(f"expected whole numbers in {name}, got {array.dtype} values.")
-    if array.dtype == np.uint64 and array.max(initial=0) > LARGEST_REPLICATE:
-        raise InputError(f"expected {name} <= {LARGEST_REPLICATE:.0e}, got {array.max()}.")
+    wrong = array[(array < 0) | (array > most)]
+    if wrong.size:
+        raise InputError(f"expected 0 <= {name} <= {most:g}, got {name}={wrong.flat[0]}.")
     return array.astype(np.int64)
 
 
@@ -248,7 +223,7 @@ def _numbers(values: ArrayLike) -> FloatArray:
 
 def _of_columns(columns: dict[str, Any], *, name: str) -> Losses:
     rows, one_run = len(columns["loss"]), MEMBER in columns
-    try:
+    with _validate.within(name):
         return Losses(
             challenge_base=columns.get(BASE, [CANARIES] * rows),
             hypothesis=columns[MEMBER if one_run else HYPOTHESIS],
@@ -256,5 +231,3 @@ def _of_columns(columns: dict[str, Any], *, name: str) -> Losses:
             loss=columns["loss"],
             one_run=one_run,
         )
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None

@@ -6,8 +6,6 @@ from, which is what proofs use.  `cross_fitted_scores` scores every model with a
 others, which uses all data but makes scores depend on each other.  Each attack has its own module.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np
@@ -18,20 +16,21 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.attacks.lira import Lira, LiraOffline, pooled_variances, sides
 from epsilometer.attacks.pool_losses import LEAST_LOSS, PoolLosses
-from epsilometer.attacks.quantile import QuantileAttack
+from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rmia import Rmia, RmiaOffline
+from epsilometer.attacks.rules import CrossFedScores, Shadows, Threshold
 from epsilometer.attacks.single_loss import PoolLogOdds, PoolLoss, PopulationAttack
 from epsilometer.errors import InputError
+from epsilometer.model.count_tables import POOL
 from epsilometer.model.pool_scores import PoolScores
 
+#: Number of cross-fitting folds.  More folds leave more shadow models, but bias the curves of
+#: points more: by the areas under these, four to eight were best in pools of 16 to 256 models, and
+#: leave-one-out never was (`docs/explanation/pool-attacks.md`).
 FOLDS = 4
-"""Number of cross-fitting folds.  More folds leave more shadow models, but bias the curves of points
-more: by the areas under these, four to eight were best in pools of 16 to 256 models, and leave-one-out
-never was (`docs/explanation/pool-attacks.md`).
-"""
 
+#: Degrees of freedom that the pooled variance adds to that of a point, when points are selected.
 PRIOR_FREEDOM = 4.0
-"""Degrees of freedom that the pooled variance adds to that of a point, when points are selected."""
 
 
 class PoolAttack(Protocol):
@@ -54,6 +53,7 @@ class PoolAttack(Protocol):
         """
 
 
+#: Attacks that can be selected by name, with their published settings.
 POOL_ATTACKS: dict[str, PoolAttack] = {
     attack.name: attack
     for attack in (
@@ -63,18 +63,16 @@ POOL_ATTACKS: dict[str, PoolAttack] = {
         LiraOffline(),
         Rmia(),
         RmiaOffline(),
-        QuantileAttack(),
         PopulationAttack(),
     )
 }
-"""Attacks that can be selected by name, with their published settings."""
 
 
+#: Fewest models and points for testing whether coins are fair.
 LEAST_FLIPS = 20
-"""Fewest models and points for testing whether coins are fair."""
 
+#: P-value below which coins are not accepted as fair.
 UNFAIR_COINS = 1e-6
-"""P-value below which coins are not accepted as fair."""
 
 
 def held_out_scores(
@@ -196,6 +194,35 @@ def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArr
     leak = (with_point.mean - without.mean)[:, 0] / np.sqrt(error)
     leak[np.minimum(without.count, with_point.count) < 2] = -np.inf
     return np.argsort(-leak, kind="stable")[:count]
+
+
+def attack_result(scores: PoolScores, attack: str) -> AttackResult:
+    """Call a model a member if few other models without the point have as high a score.
+
+    The p-value of a score is its rank among the scores of the other models without the point, so counts
+    depend on each other, within and between points.
+    """
+    both: BoolArray = np.asarray(scores.member.any(axis=0) & ~scores.member.all(axis=0))
+    pooled = scores.take(np.flatnonzero(both))
+    without, with_point = (_padded(pooled.value, side) for side in (~pooled.member, pooled.member))
+    learn = Threshold().learn
+    return AttackResult(
+        names=pooled.names,
+        statistic="pool",
+        attack=attack,
+        p_values_h0=learn(CrossFedScores(without), Shadows(with_point))(without),
+        p_values_h1=learn(Shadows(without), CrossFedScores(with_point))(with_point),
+        scores_h0=without,
+        scores_h1=with_point,
+        left_out=tuple(name for name, there in zip(scores.names, both, strict=True) if not there),
+        design=POOL,
+    )
+
+
+def _padded(value: FloatArray, side: BoolArray) -> FloatArray:
+    """Scores of one side, one row per point, in the order of models, padded with NaN."""
+    first = np.argsort(~side, axis=0, kind="stable")[: side.sum(axis=0).max()]
+    return np.take_along_axis(np.where(side, value, np.nan), first, axis=0).T
 
 
 def _check_coins(member: BoolArray) -> None:

@@ -1,12 +1,20 @@
 """Losses of many points under models that share them: the result of measuring a pool.
 
 Every model was trained on some points of a pool and evaluated on all of them.  Models are also evaluated
-on reference points, on which no model was trained.  Files are in `pool_files.py`.
+on reference points, on which no model was trained.
+
+Files are untrusted, and nothing is unpickled.  An NPZ file has the arrays of `PoolLosses`; it is the
+smallest, and the one for large pools.  Parquet and CSV have one row per model, point and query:
+
+    point, model, member, loss [, query, reference, fair_coins]
+
+Models and queries are numbered from 0.  Points keep the order of their first occurrence, with references
+(reference = 1) after all others.  fair_coins is the same in every row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from os import PathLike
@@ -16,20 +24,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilometer import _files
+from epsilometer import _columns, _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._columns import FLAG, NUMBER, TEXT
 from epsilometer._display import Plotted
-from epsilometer.attacks import pool_files
 from epsilometer.errors import InputError
 
+#: Losses below this are rounding errors of single precision; log odds use at least this value.
 SMALLEST_LOSS = 1e-7
-"""Losses below this are rounding errors of single precision; log odds use at least this value."""
 
+#: Losses below this cannot be cross-entropy, which only rounding makes negative.
 LEAST_LOSS = -1e-6
-"""Losses below this cannot be cross-entropy, which only rounding makes negative."""
 
+#: Losses processed at a time: temporary arrays of 16 MiB, whatever the size of a pool.
 LOSSES_AT_ONCE = 1 << 21
-"""Losses processed at a time: temporary arrays of 16 MiB, whatever the size of a pool."""
+
+
+#: Largest size in bytes of the unpacked losses; NPZ files store them as floating-point numbers, so
+#: a file cannot demand many times as much.
+LARGEST_LOSSES = 4 * 1024**3
+
+ENDINGS = (".npz", ".parquet", ".csv")
+COLUMNS: dict[str, str | int] = {
+    "point": TEXT,
+    "model": 10**9,
+    "query": 10**9,
+    "member": FLAG,
+    "reference": FLAG,
+    "fair_coins": FLAG,
+    "loss": NUMBER,
+}
+OPTIONAL = ("query", "reference", "fair_coins")
+
+#: Arrays of an NPZ file: kinds of numbers, and the number of axes where it is fixed.
+ARRAYS = {
+    "loss": ("f", None),
+    "member": ("b", None),
+    "names": ("U", 1),
+    "references": ("iu", 0),
+    "fair_coins": ("b", 0),
+    "numbers": ("iu", 1),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -90,48 +125,40 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
                 "expected losses of shape (models, points) or (models, points, queries), got shape "
                 f"{np.shape(loss)}."
             )
+        models, points, _ = values.shape
         inside = np.asarray(member)
         if inside.dtype.kind in "iu" and np.isin(inside, (0, 1)).all():
             inside = inside.astype(np.bool_)
-        if inside.dtype != np.bool_ or inside.shape != values.shape[:2]:
+        if inside.dtype != np.bool_ or inside.shape != (models, points):
             raise InputError(
-                f"expected member to be true or false for {values.shape[0]} models and "
-                f"{values.shape[1]} points, got shape {inside.shape} of {inside.dtype}."
+                f"expected member to be true or false for {models} models and {points} points, got "
+                f"shape {inside.shape} of {inside.dtype}."
             )
         if not np.isfinite(values).all():
-            model, point, _ = (int(axis[0]) for axis in np.nonzero(~np.isfinite(values)))
-            raise InputError(
-                f"expected finite losses, got loss={values[model, point].tolist()} for model {model}, "
-                f"point {point}."
-            )
-        if not 0 <= references < values.shape[1]:
-            raise InputError(
-                f"expected 0 <= references < {values.shape[1]}, the number of points, got "
-                f"references={references}."
-            )
+            model, point, _ = np.argwhere(~np.isfinite(values))[0]
+            place = f"loss={values[model, point].tolist()} for model {model}, point {point}"
+            raise InputError(f"expected finite losses, got {place}.")
+        if not 0 <= references < points:
+            raise InputError(f"expected 0 <= references < {points} points, got {references}.")
         if references and inside[:, -references:].any():
             raise InputError(
                 "expected no model to be trained on reference points, got some that were."
             )
-        order = np.arange(len(values)) if numbers is None else np.asarray(numbers)
-        if order.shape != (len(values),) or order.dtype.kind not in "iu" or order.min() < 0:
-            raise InputError(
-                f"expected numbers of {len(values)} models, got {_files.shown(numbers)}."
-            )
+        order = np.arange(models) if numbers is None else np.asarray(numbers)
+        if order.shape != (models,) or order.dtype.kind not in "iu" or order.min() < 0:
+            raise InputError(f"expected numbers of {models} models, got {_files.shown(numbers)}.")
         if (np.diff(order) <= 0).any():
             raise InputError("expected increasing numbers of models.")
-        records = {
-            name: None if given is None else np.asarray(given)
-            for name, given in (("features", features), ("labels", labels))
-        }
-        for name, array in records.items():
-            if array is not None and (array.ndim == 0 or len(array) != values.shape[1]):
-                raise InputError(f"expected {name} of {values.shape[1]} points, got {array.shape}.")
+        records = {"features": features, "labels": labels}
+        for name, given in records.items():
+            records[name] = array = None if given is None else np.asarray(given)
+            if array is not None and (array.ndim == 0 or len(array) != points):
+                raise InputError(f"expected {name} of {points} points, got {array.shape}.")
         vars(self).update(
             records,
             loss=values,
             member=inside,
-            names=_labels(names, values.shape[1]),
+            names=_labels(names, points),
             references=int(references),
             fair_coins=bool(fair_coins),
             numbers=order.astype(np.int64),
@@ -141,13 +168,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         """Exact equality; features and labels of points are not compared."""
         if not isinstance(other, PoolLosses):
             return NotImplemented
-        mine, theirs = ((pool.names, pool.references, pool.fair_coins) for pool in (self, other))
-        return (
-            mine == theirs
-            and np.array_equal(self.loss, other.loss)
-            and np.array_equal(self.member, other.member)
-            and np.array_equal(self.numbers, other.numbers)
-        )
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ARRAYS)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -178,19 +199,14 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
 
         Points are numbers below `challenges`, models numbers below `models`.
         """
-        rows: Any = slice(None) if models is None else np.asarray(models, dtype=np.int64)
+        rows = np.arange(self.models) if models is None else np.asarray(models, dtype=np.int64)
         chosen = np.arange(self.challenges) if points is None else np.asarray(points)
         if not np.isin(chosen, np.arange(self.challenges)).all():
             raise InputError(f"expected points from 0 to {self.challenges - 1}, got other numbers.")
-        kept: IntArray = np.concatenate(
-            [chosen.astype(np.int64), np.arange(self.challenges, self.points)]
-        )
-        loss, member = self.loss[rows], self.member[rows]
-        if points is not None:
-            loss, member = loss[:, kept], member[:, kept]
+        kept = np.append(chosen, np.arange(self.challenges, self.points)).astype(np.int64)
         return self._with(
-            loss=loss,
-            member=member,
+            loss=self.loss[rows[:, None], kept],
+            member=self.member[rows[:, None], kept],
             names=[self.names[number] for number in kept],
             numbers=self.numbers[rows],
             features=None if self.features is None else self.features[kept],
@@ -233,28 +249,111 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
     def read(source: str | PathLike[str]) -> PoolLosses:
         """Read NPZ, Parquet or CSV, according to the file ending; see `write`."""
         path = Path(source)
-        return _named(path.name, lambda: pool_files.read(path))
+        if _files.ending(path, *ENDINGS) == ".npz":
+            return _made(path.name, _of_arrays(path))
+        return _of_rows(_columns.read(path, COLUMNS, OPTIONAL), path.name)
 
     @staticmethod
     def parse_csv(text: str, *, name: str) -> PoolLosses:
         """Read CSV text; ``name`` is the file name in error messages."""
-        return _named(name, lambda: pool_files.parse_csv(text, name=name))
+        return _of_rows(_columns.parse_csv(text, COLUMNS, OPTIONAL, name=name), name)
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write NPZ, Parquet or CSV, according to the file ending; replaces an existing file.
 
         Features and labels of points are not written.
         """
-        pool_files.write(self, Path(target))
+        path = Path(target)
+        if _files.ending(path, *ENDINGS) == ".npz":
+            _files.replace(path, self._write_npz)
+        else:
+            _columns.write(path, self.rows())
+
+    def _write_npz(self, path: Path) -> None:
+        with path.open("wb") as file:
+            arrays: dict[str, Any] = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
+            np.savez_compressed(file, **arrays)
+
+    def rows(self) -> dict[str, Any]:
+        """The columns of a table, a row per model, point and query."""
+        model, point, query = (index.ravel() for index in np.indices(self.loss.shape))
+        return {
+            "point": [self.names[number] for number in point],
+            "model": model,
+            "query": query,
+            "member": self.member[model, point].astype(np.int64),
+            "reference": (point >= self.challenges).astype(np.int64),
+            "fair_coins": np.full(len(point), int(self.fair_coins)),
+            "loss": self.loss.ravel(),
+        }
 
 
-def _named(name: str, read: Callable[[], dict[str, Any]]) -> PoolLosses:
+def _made(name: str, arguments: dict[str, Any]) -> PoolLosses:
     """Losses of a file; what is wrong with them names it."""
-    try:
-        return PoolLosses(**read())
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if name in text else f"{name}: {text}") from None
+    with _validate.within(name):
+        return PoolLosses(**arguments)
+
+
+def _of_arrays(path: Path) -> dict[str, Any]:
+    required, optional = tuple(ARRAYS)[:2], tuple(ARRAYS)[2:]
+    arrays: dict[str, Any] = _npz.read_arrays(
+        path, required, optional=optional, largest=LARGEST_LOSSES
+    )
+    for name, array in arrays.items():
+        kind, axes = ARRAYS[name]
+        if array.dtype.kind not in kind or (axes is not None and array.ndim != axes):
+            raise InputError(
+                f"{path.name}: {name} has the wrong type or dimension: shape {array.shape} of "
+                f"{array.dtype}."
+            )
+        arrays[name] = array.tolist() if axes is not None else array
+    return arrays
+
+
+def _of_rows(columns: dict[str, Any], name: str) -> PoolLosses:
+    """Losses from columns of rows, in any order."""
+    rows = len(columns["point"])
+    model, loss, member = columns["model"], columns["loss"], columns["member"]
+    nothing = np.zeros(rows, dtype=np.int64)
+    query, flag, fair = (columns.get(column, nothing) for column in OPTIONAL)
+    known = {point: number for number, point in enumerate(dict.fromkeys(columns["point"]))}
+    point = np.array([known[label] for label in columns["point"]], dtype=np.int64)
+    shape = (int(model.max(initial=-1)) + 1, len(known), int(query.max(initial=-1)) + 1)
+    if rows == 0 or shape[0] * shape[1] * shape[2] != rows:  # whole numbers, which do not overflow
+        raise InputError(
+            f"{name}: expected a row for each of {shape[0]} models, {shape[1]} points and "
+            f"{shape[2]} queries, got {rows} rows."
+        )
+    if not np.isfinite(loss).all():
+        raise InputError(f"{name}: expected finite losses, got {loss[~np.isfinite(loss)][0]}.")
+    reference = np.zeros(len(known), dtype=bool)
+    reference[point] = flag
+    for column, same in (
+        ("reference to be the same in every row of a point", reference[point] == flag),
+        ("fair_coins to be the same in every row", fair == fair[0]),
+    ):
+        if not same.all():
+            raise InputError(f"{name}: expected {column}.")
+    # References come after all others.
+    order = np.where(reference, (~reference).sum() + reference.cumsum(), (~reference).cumsum()) - 1
+    place = (model, order[point], query)
+    values, inside = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int8)
+    values[place], inside[place] = loss, member
+    # There are as many rows as places, so a duplicate leaves another place empty.
+    if np.isnan(values).any():
+        raise InputError(f"{name}: expected one finite loss for each point, model and query.")
+    if (inside != inside[:, :, :1]).any():
+        raise InputError(f"{name}: expected member to be the same for all queries of a point.")
+    names = np.empty(len(order), dtype=object)
+    names[order] = list(known)
+    arguments = {
+        "loss": values,
+        "member": inside[:, :, 0] == 1,
+        "names": names.tolist(),
+        "references": int(reference.sum()),
+        "fair_coins": bool(fair[0]),
+    }
+    return _made(name, arguments)
 
 
 def log_odds_of(loss: FloatArray) -> FloatArray:

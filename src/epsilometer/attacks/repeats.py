@@ -1,7 +1,5 @@
 """Repeated losses where training should be random: a sign of a fixed seed in the training code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,17 +9,17 @@ from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 
+#: The hypotheses in words: without and with the challenge point.
 SIDES = ("without", "with")
-"""The hypotheses in words: without and with the challenge point."""
 
+#: This many equal losses are not a coincidence; two can occur with a coarse loss.
 FEWEST_EQUAL_LOSSES = 3
-"""This many equal losses are not a coincidence; two can occur with a coarse loss."""
 
+#: Fewest models in a group to search for a repeated sequence.
 FEWEST_REPEATED = 8
-"""Fewest models in a group to search for a repeated sequence."""
 
+#: Relative differences of losses that rounding explains: in double and in single precision.
 SAME_LOSS, SAME_LOSS_SINGLE = 1e-9, 1e-6
-"""Relative differences of losses that rounding explains: in double and in single precision."""
 
 REMEDY = (
     "does your training fix its own seed (random_state=0, manual_seed(0))? Then all models are "

@@ -1,6 +1,10 @@
-"""The result of an attack on every base: p-values, and from them counts at any target rate."""
+"""The result of an attack on every base: p-values, and from them counts at any target rate.
 
-from __future__ import annotations
+Operating points may differ in target rate, statistic or attack.  If each decided on every challenge, one
+model's luck would be counted once per operating point; if only the best were reported, the selection
+would need a correction.  `split_counts` therefore splits the challenges of a base among them in turn:
+every challenge is decided once, and the operating points of a base form one group of dependent attacks.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -14,43 +18,26 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._display import Displayed, Plotted
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.repeats import repeats
-from epsilometer.attacks.shadows import ranks
-from epsilometer.attacks.statistics import LEAST_LOSS, Statistic
+from epsilometer.attacks.rules import ranks
+from epsilometer.attacks.statistics import Statistic
 from epsilometer.errors import InputError
-from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.count_tables import COLUMNS, MeasuredBy
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.measured import MeasuredBy
 
+#: The target rates of the paper's figure 4.
 SWEEP = tuple(level / 100 for level in range(1, 100))
-"""The target rates of the paper's figure 4."""
 
+#: Probability of at least one false alarm about the target rate, over all bases.
 ALARM = 0.01
-"""Probability of at least one false alarm about the target rate, over all bases."""
 
+#: P-values below this are reported as far from normal: one in a thousand normal bases.
 NOT_NORMAL = 1e-3
-"""P-values below this are reported as far from normal: one in a thousand normal bases."""
 
+#: Shapiro-Wilk p-values are tabulated up to this size; larger samples are truncated to it.
 LARGEST_SHAPIRO = 5000
-"""Shapiro-Wilk p-values are tabulated up to this size; larger samples are truncated to it."""
 
+#: Columns of error curves as CSV: one row per target rate and base.
 CURVE_COLUMNS = ("target_alpha", "challenge_base", *COLUMNS)
-"""Columns of error curves as CSV: one row per target rate and base."""
-
-
-def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) -> FloatArray:
-    """Scores of losses, one row per base; NaN if the loss or its score is not finite."""
-    usable = np.where(np.isfinite(losses), losses, np.nan)
-    low = usable < statistic.least_loss
-    if low.any():
-        base, model = (int(axis[0]) for axis in np.nonzero(low))
-        least = 0.0 if statistic.least_loss == LEAST_LOSS else statistic.least_loss
-        raise InputError(
-            f"challenge base {names[base]!r}: expected losses >= {least:g} "
-            f"for the statistic {statistic.name}, got loss={usable[base, model]:g}; the statistic "
-            "loss accepts any."
-        )
-    scores = statistic(usable)
-    return np.where(np.isfinite(scores), scores, np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,3 +264,80 @@ def finish(
 def _listed(names: Sequence[str], most: int = 5) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OperatingPoint:
+    """A decision rule: an attack's p-values, thresholded at a target rate."""
+
+    result: AttackResult
+    target_alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target_alpha", target_rate(self.target_alpha))
+
+    @property
+    def label(self) -> str:
+        """Statistic, attack and target rate."""
+        return f"{self.result.statistic}, {self.result.attack}, {self.target_alpha:g}"
+
+
+def split_counts(rules: Sequence[OperatingPoint]) -> AttackCounts:
+    """Error counts of all operating points; challenge j of a base goes to number j modulo their count.
+
+    Parameters
+    ----------
+    rules
+        At least two operating points, on the same challenge bases.
+
+    Returns
+    -------
+    AttackCounts
+        One row per base and operating point, with the base as its group.  An operating point that has no
+        challenges on a base, because there are too few, has no row there.
+
+    Examples
+    --------
+    >>> result = AttackResult(
+    ...     names=("0",),
+    ...     statistic="loss",
+    ...     attack="threshold",
+    ...     p_values_h0=np.array([[0.01, 0.3, 0.5, 0.15]]),
+    ...     p_values_h1=np.array([[0.01, 0.02, 0.3, 0.9]]),
+    ...     scores_h0=np.zeros((1, 4)),
+    ...     scores_h1=np.zeros((1, 4)),
+    ... )
+    >>> counts = split_counts(
+    ...     [OperatingPoint(result=result, target_alpha=rate) for rate in (0.1, 0.2)]
+    ... )
+    >>> counts.groups, counts.trials_h0.tolist(), counts.false_positives.tolist()
+    (('0', '0'), [2, 2], [1, 1])
+    """
+    if len(rules) < 2:
+        raise InputError(f"expected at least two operating points, got {len(rules)}.")
+    names = rules[0].result.names
+    if any(rule.result.names != names for rule in rules):
+        raise InputError("expected operating points on the same challenge bases.")
+    labels = [rule.label for rule in rules]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"expected distinct operating points, got {', '.join(labels)}.")
+    rows: list[tuple[int, int, int, int]] = []
+    called, groups = [], []
+    for base, name in enumerate(names):
+        for number, rule in enumerate(rules):
+            both = (rule.result.p_values_h0[base], rule.result.p_values_h1[base])
+            # By position, so that a challenge without a value under one statistic shifts no others.
+            mine = [p_values[number :: len(rules)] for p_values in both]
+            p_h0, p_h1 = (share[~np.isnan(share)] for share in mine)
+            if not len(p_h0) or not len(p_h1):
+                continue
+            positives = int(np.count_nonzero(p_h0 <= rule.target_alpha))
+            negatives = int(np.count_nonzero(p_h1 > rule.target_alpha))
+            rows.append((positives, len(p_h0), negatives, len(p_h1)))
+            called.append(f"{name} ({labels[number]})")
+            groups.append(name)
+    if not rows:
+        raise InputError("expected challenges to split, got none.")
+    columns = dict(zip(COLUMNS, np.array(rows).T, strict=True))
+    measured = MeasuredBy.shared(rule.result.measured(rule.target_alpha) for rule in rules)
+    return AttackCounts(**columns, names=called, groups=groups, measured=measured)

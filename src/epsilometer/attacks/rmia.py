@@ -19,8 +19,6 @@ here the probabilities are the model's own, since only losses are available, and
 With several queries, x beats z if it does so in more than half of them, as in the authors' code.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,11 +29,11 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.pool_losses import PoolLosses
 
+#: Number of points to compare with if votes over queries must be counted for each pair.
 MOST_COMPARED = 2500
-"""Number of points to compare with if votes over queries must be counted for each pair."""
 
+#: The score of a point that has no other point to compare with.
 NO_OTHER = 0.5
-"""The score of a point that has no other point to compare with."""
 
 
 @dataclass(frozen=True, kw_only=True)

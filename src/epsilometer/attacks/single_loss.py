@@ -3,8 +3,6 @@
 They learn from no other model, so scores do not depend on any coins.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,10 +10,11 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.pool_losses import PoolLosses, log_odds_of
+from epsilometer.attacks.rules import ranks
 from epsilometer.errors import InputError
 
+#: A point is compared with references of its own label if there are at least this many.
 OWN_LABEL_FROM = 20
-"""A point is compared with references of its own label if there are at least this many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,31 +64,19 @@ class PopulationAttack:
     least_teachers: ClassVar[int] = 0
 
     def check(self, losses: PoolLosses) -> None:
-        require_references(losses, self.name, 1)
+        if not losses.references:
+            raise InputError("expected reference points for the attack population, got none.")
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         value = np.empty((len(judged), losses.challenges))
         groups = _groups(losses)
         for row, model in enumerate(judged):
-            loss = losses.loss[model]
             for points, references in groups:
-                value[row, points] = np.mean(
-                    [
-                        _share_above(loss[references, query], loss[points, query])
-                        for query in range(losses.queries)
-                    ],
-                    axis=0,
-                )
+                others, own = losses.loss[model, references].T, losses.loss[model, points].T
+                below, up_to = (ranks(others, own, side=side)[0] for side in ("left", "right"))
+                share = 1 - (below + up_to) / (2 * len(references))
+                value[row, points] = share.mean(axis=0)
         return value
-
-
-def require_references(losses: PoolLosses, name: str, least: int) -> None:
-    """Refuse losses with fewer reference points than an attack needs."""
-    if losses.references < least:
-        raise InputError(
-            f"expected at least {least} reference points for the attack {name}, "
-            f"got references={losses.references}."
-        )
 
 
 def _groups(losses: PoolLosses) -> list[tuple[IntArray, IntArray]]:
@@ -105,10 +92,3 @@ def _groups(losses: PoolLosses) -> list[tuple[IntArray, IntArray]]:
         for code in np.flatnonzero(many)
     ]
     return [*groups, (points[~many[label[points]]], references)]
-
-
-def _share_above(references: FloatArray, loss: FloatArray) -> FloatArray:
-    ordered = np.sort(references)
-    below = np.searchsorted(ordered, loss, side="left")
-    up_to = np.searchsorted(ordered, loss, side="right")
-    return np.asarray(1 - (below + up_to) / (2 * len(ordered)))

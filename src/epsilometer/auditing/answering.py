@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.auditing.claims import stated_claim
 from epsilometer.engines import estimate as engines
 from epsilometer.errors import InputError
@@ -13,10 +13,8 @@ from epsilometer.inputs.held import source_of
 from epsilometer.inputs.recorded import COUNT, CURVE
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.from_words import likelihood_for, model_of
+from epsilometer.model.models import CountModel, CurveModel, likelihood_for, model_of
 
 if TYPE_CHECKING:
     from epsilometer.inputs.source import Source
@@ -52,7 +50,7 @@ def prepared(
         kind = _validate.one_of("model", model, (CURVE, COUNT))
     else:
         raise InputError(
-            f"expected CountModel or CurveModel, 'curve' or 'count', got model={_shown(model)}."
+            f"expected CountModel or CurveModel, 'curve' or 'count', got model={_files.shown(model)}."
         )
     known: Any = source.result
     if delta is None and known is None:
@@ -65,10 +63,6 @@ def prepared(
     if known is not None and known.kind == kind:
         return data, replace(known.posterior.model, delta=wanted)
     return data, default_model(data, wanted)
-
-
-def _shown(value: object) -> str:
-    return repr(value) if len(repr(value)) <= 60 else type(value).__name__
 
 
 def question_of(source: Source, delta: float, **given: Any) -> Question:
@@ -106,8 +100,6 @@ def result_for(
     known = source.result
     if delta is not None:
         delta = _validate.delta(delta)
-        if isinstance(model, CountModel | CurveModel):
-            raise InputError("expected either delta or a model, which has one, got both.")
     if known is not None and model is None and delta in (None, known.delta):
         question = question or question_of(source, known.delta, **asked)
         return judged(source, question, on_message=on_message, origin=origin)

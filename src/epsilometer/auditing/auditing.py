@@ -1,50 +1,45 @@
-"""An audit as Python asks for it: an algorithm and a population, or a file with other settings."""
+"""`em.audit`: an algorithm and a population, or a file with other settings, to a result."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epsilometer import _validate
+from epsilometer._arrays import OnMessage
+from epsilometer._progress import OnProgress, progress_of
+from epsilometer._warnings import says_once, tell
 from epsilometer.attacks.statistics import CustomStatistic, Statistic
-from epsilometer.auditing.config import AuditConfig, assembled, counted, read_audit
-from epsilometer.auditing.execution import Execution
+from epsilometer.auditing.config import (
+    AuditConfig,
+    assembled,
+    chosen_store,
+    counted,
+    read_audit,
+)
+from epsilometer.auditing.running import run_audit, speak_to
+from epsilometer.auditing.stopping import goal_of
 from epsilometer.auditing.tables import AttackTable, AuditTable, EstimateTable
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
 from epsilometer.inputs.recorded import COUNT, CURVE
+from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Result
+from epsilometer.judgement.verdict import Thresholds
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import ADJACENCIES, Adjacency
 from epsilometer.measurement.designs import CrossFed, Design
-from epsilometer.measurement.executors import check_name
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Population
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CountModel, CurveModel
+from epsilometer.proofs.proof import ERROR
 
 DEFAULTS = AuditTable.model_fields
 SEED = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is audited, as `em.audit` takes it; None is the default."""
-
-    deltas: tuple[float, ...]
-    claim: Any = None
-    design: Design | None = None
-    bases: Any = None
-    dataset_size: int | None = None
-    challenge: Any = None
-    adjacency: Any = None
-    seed: int | None = None
-    statistic: Any = None
-    model: Any = None
-    level: float | None = None
 
 
 def population_of(given: Any) -> Population:
@@ -56,66 +51,70 @@ def population_of(given: Any) -> Population:
     if isinstance(given, str | PathLike):
         return load_population(str(given))
     if isinstance(given, tuple | list) and len(given) == 2:
-        features, labels = given
-        return Population(features=_array(features), labels=_array(labels))
+        # Also of data frames and tensors.
+        features, labels = (
+            each.to_numpy() if hasattr(each, "to_numpy") else each for each in given
+        )
+        return Population(features=features, labels=labels)
     raise InputError(
         "expected a population: em.Population(features=..., labels=...), a pair of arrays (features, "
         f"labels), a name such as 'digits', or a path of records; got {type(given).__name__}."
     )
 
 
-def _array(given: Any) -> Any:
-    """An array, also from a data frame or a tensor."""
-    return given.to_numpy() if hasattr(given, "to_numpy") else given
-
-
-def of_objects(algorithm: Any, population: Any, wanted: Wanted, store: Any) -> AuditConfig:
-    """The audit of an algorithm on a population."""
+def of_objects(
+    algorithm: Any, population: Any, deltas: tuple[float, ...], given: Mapping[str, Any], store: Any
+) -> AuditConfig:
+    """The audit of an algorithm on a population; ``given`` are settings of `em.audit`."""
+    model = given.get("model", CURVE)
+    made = isinstance(model, CountModel | CurveModel)
     if population is None:
         raise InputError(
             "expected a population too: em.audit(algorithm, population, delta=...), where the "
             "population is em.Population(...), a pair of arrays (features, labels), a name or a path."
         )
-    if not wanted.deltas and not isinstance(wanted.model, CountModel | CurveModel):
+    if not deltas and not made:
         raise InputError("expected `delta=` with 0 <= delta < 1: it has no default.")
     algorithms.check(algorithm)
     records = population_of(population)
-    design: Design = wanted.design or CrossFed(replicates=DEFAULTS["replicates"].default)
-    adjacency = _adjacency(wanted.adjacency)
-    statistic = _statistic(wanted.statistic)
+    design: Design = given.get("design") or CrossFed(replicates=DEFAULTS["replicates"].default)
+    adjacency = given.get("adjacency", "include")
+    if isinstance(adjacency, str):
+        adjacency = ADJACENCIES[_validate.one_of("adjacency", adjacency, ADJACENCIES)]
+    statistic = _statistic(given.get("statistic", AttackTable.model_fields["statistic"].default))
+    challenge = given.get("challenge", "random")
+    bases = given.get("bases", DEFAULTS["challenge_bases"].default if counted(design) else 1)
+    if counted(design) and not isinstance(challenge, str) and isinstance(challenge, Sequence):
+        bases = given.get("bases")  # one for each point
+    size = given.get("dataset_size")
+    if size is None and not isinstance(bases, Sequence):
+        size = _size(len(records), design, adjacency)
     plan = Plan(
         population=records,
         algorithm=algorithm,
         design=design,
-        dataset_size=_size(wanted, records, design, adjacency),
+        dataset_size=size,
         adjacency=adjacency,
-        challenge="random" if wanted.challenge is None else wanted.challenge,
-        challenge_bases=_bases(wanted, design),
-        seed=SEED if wanted.seed is None else wanted.seed,
+        challenge=challenge,
+        challenge_bases=bases,
+        seed=given.get("seed", SEED),
     )
-    table = _estimate_table(wanted)
-    config = assembled(plan, estimate=table, statistic=statistic, store=store)
-    config = replace(config, deltas=wanted.deltas or config.deltas)
-    config = config.with_model(wanted.model, wanted.deltas)
-    return config.with_own_claim() if wanted.claim is None else config.claiming(wanted.claim)
+    if made:
+        delta, kind = model.delta, COUNT if isinstance(model, CountModel) else CURVE
+        if deltas and deltas[0] != delta:
+            raise InputError(f"expected `delta=` or a model, which has delta={delta:g}, got both.")
+    else:
+        delta, kind = deltas[0], _validate.one_of("model", model, (CURVE, COUNT))
+    assumed: dict[str, Any] = {"delta": _validate.delta(delta), "model": kind}
+    if "level" in given:
+        assumed["level"] = _validate.level(given["level"])
+    config = assembled(plan, estimate=EstimateTable(**assumed), statistic=statistic, store=store)
+    config = replace(config, deltas=deltas or config.deltas).with_model(model, deltas)
+    return config.claiming(given["claim"]) if "claim" in given else config.with_own_claim()
 
 
-def _bases(wanted: Wanted, design: Design) -> Any:
-    """Challenge bases; of canaries the training runs, of a pool one."""
-    if wanted.bases is not None:
-        return wanted.bases
-    if not counted(design):
-        return 1
-    if isinstance(wanted.challenge, Sequence) and not isinstance(wanted.challenge, str):
-        return None  # one for each point
-    return DEFAULTS["challenge_bases"].default
-
-
-def _size(wanted: Wanted, population: Population, design: Any, adjacency: Adjacency) -> int | None:
+def _size(records: int, design: Any, adjacency: Adjacency) -> int:
     """Records of D: half of the population, of canaries and pools all that are left."""
-    if wanted.dataset_size is not None or isinstance(wanted.bases, Sequence):
-        return wanted.dataset_size
-    records = len(population)
     if counted(design):
         return max(1, min(records // 2, records - adjacency.extra_records))
     if not design.canaries:
@@ -124,39 +123,15 @@ def _size(wanted: Wanted, population: Population, design: Any, adjacency: Adjace
     return max(1, records - (0 if design.in_gradients else used))
 
 
-def _adjacency(given: Any) -> Adjacency:
-    if given is None or isinstance(given, str):
-        name = _validate.one_of("adjacency", given or "include", ADJACENCIES)
-        return ADJACENCIES[name]
-    return given  # type: ignore[no-any-return]
-
-
 def _statistic(given: Any) -> Statistic:
     if hasattr(given, "least_loss"):
         return given  # type: ignore[no-any-return]
-    if isinstance(given, Callable):  # type: ignore[arg-type]
+    if callable(given):
         return CustomStatistic(function=given, name=getattr(given, "__name__", "custom"))
-    name = AttackTable.model_fields["statistic"].default if given is None else given
-    return loading.statistic_of(name, folder=Path(), place="`statistic=`")
+    return loading.statistic_of(given, folder=Path(), place="`statistic=`")
 
 
-def _estimate_table(wanted: Wanted) -> EstimateTable:
-    """The assumptions as the table [estimate] has them; a model that was made has its own."""
-    model: Any = CURVE if wanted.model is None else wanted.model
-    if isinstance(model, CountModel | CurveModel):
-        if wanted.deltas and wanted.deltas[0] != model.delta:
-            raise InputError(
-                f"expected `delta=` or a model, which has delta={model.delta:g}, got both."
-            )
-        delta, kind = model.delta, COUNT if isinstance(model, CountModel) else CURVE
-    else:
-        delta, kind = wanted.deltas[0], _validate.one_of("model", model, (CURVE, COUNT))
-    values: dict[str, Any] = {"delta": _validate.delta(delta), "model": kind}
-    if wanted.level is not None:
-        values["level"] = _validate.level(wanted.level)
-    return EstimateTable(**values)
-
-
+#: Where the settings of `em.audit` are in a file.
 TABLES = {
     "bases": ("audit", "challenge_bases"),
     "dataset_size": ("audit", "dataset_size"),
@@ -167,35 +142,139 @@ TABLES = {
     "model": ("estimate", "model"),
     "level": ("estimate", "level"),
 }
-"""Where the settings of `em.audit` are in a file."""
 
 
-def of_file(path: str | PathLike[str] | None, wanted: Wanted, store: Any) -> AuditConfig:
+def of_file(
+    path: Any, deltas: tuple[float, ...], given: Mapping[str, Any], store: Any
+) -> AuditConfig:
     """The audit of a configuration, None for the one that ships, with other settings where given."""
-    if wanted.design is not None:
+    if "design" in given:
         raise InputError(
             "`design=` is for an algorithm and a population; a file has its own in the table [audit]."
         )
     tables: dict[str, dict[str, Any]] = {"audit": {}, "attack": {}, "estimate": {}}
     for name, (table, key) in TABLES.items():
-        value = getattr(wanted, name)
-        if value is not None and not isinstance(value, CountModel | CurveModel):
-            tables[table][key] = value
-    if wanted.deltas:
-        tables["estimate"]["delta"] = wanted.deltas
-    plain = isinstance(wanted.claim, Real)
+        if name in given and not isinstance(given[name], CountModel | CurveModel):
+            tables[table][key] = given[name]
+    if deltas:
+        tables["estimate"]["delta"] = deltas
+    claim: Any = given.get("claim")
+    plain = isinstance(claim, Real)
     if plain:
-        tables["estimate"]["claim"] = float(wanted.claim)
+        tables["estimate"]["claim"] = float(claim)
     config = read_audit(path, tables=tables, store=store)
-    if wanted.claim is not None and not plain:
-        config = config.claiming(wanted.claim)
-    return config.with_model(wanted.model, wanted.deltas)
+    if claim is not None and not plain:
+        config = config.claiming(claim)
+    return config.with_model(given.get("model"), deltas)
 
 
-def executed(config: AuditConfig, execution: Execution, **given: Any) -> AuditConfig:
-    """The configuration with its execution, where nothing else was given."""
-    how = {name: getattr(config.execution, name) for name in ("executor", "workers", "retries")}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    if isinstance(chosen.get("executor"), str):
-        check_name(chosen["executor"])
-    return replace(config, execution=replace(execution, **(how | chosen)))
+@says_once
+def audit(
+    algorithm: Any = None,
+    population: Any = None,
+    *,
+    delta: float | Sequence[float] | None = None,
+    claim: Any = None,
+    design: Design | None = None,
+    bases: int | Sequence[Any] | None = None,
+    dataset_size: int | None = None,
+    challenge: Any = None,
+    adjacency: Any = None,
+    seed: int | None = None,
+    statistic: Any = None,
+    model: CurveModel | CountModel | str | None = None,
+    store: Any = None,
+    executor: Any = None,
+    workers: int | None = None,
+    retries: int | None = None,
+    accept_changed_code: bool = False,
+    level: float | None = None,
+    thresholds: Thresholds | None = None,
+    error: float | None = None,
+    shared_models: bool = False,
+    until_width: float | None = None,
+    until_proven: bool = False,
+    on_progress: OnProgress = None,
+    on_message: OnMessage | None = None,
+) -> Result:
+    """Train models with and without challenge points, attack them, estimate epsilon and judge a claim.
+
+    ``em.audit("audit.toml")`` does what ``epsilometer audit audit.toml`` does; ``em.audit()`` is the
+    audit that ships, a small network on handwritten digits.  Settings that are given go before those of
+    the file.
+
+    Parameters
+    ----------
+    algorithm
+        The path of a configuration; or the training: :class:`PyTorch`, :class:`Opacus`,
+        :class:`ScikitLearn`, :class:`DpSgd`, or any object with ``train(dataset, rng)`` and
+        ``loss(model, point)``, see :class:`Algorithm`.
+    population
+        The records: a :class:`Population`, a pair of arrays ``(features, labels)``, or a name or path.
+    delta
+        The delta of (epsilon, delta)-DP, in [0, 1); several are judged together.
+    claim
+        The claimed epsilon; a function from delta to epsilon; an accountant; or a
+        :class:`~epsilometer.judgement.ClaimedCurve`.  Default: that of the algorithm, if it accounts
+        for its training.
+    design
+        ``CrossFed(replicates=100)`` (default), ``ShadowModels(...)``, ``OneRun(...)`` or ``Pool(...)``.
+    bases
+        Number of challenge bases, default 20; of ``OneRun`` the number of runs.  Or the bases.
+    dataset_size
+        Records in D; default: half of the population, for ``OneRun`` and ``Pool`` all that are left.
+    challenge, adjacency, seed
+        As for :class:`Plan`; default: random points, ``"include"``, 1.
+    statistic
+        ``"loss"`` (default), ``"logit"``, or a function of losses.
+    model
+        ``"curve"`` (default), ``"count"``, or a model with its delta.
+    store
+        Where losses are kept, so that the same call continues: a path or a store.  None: in memory, or
+        where the configuration says; ``"none"``: nowhere.
+    executor, workers, retries, accept_changed_code
+        As for :func:`measure`.
+    level, thresholds, error
+        Probability of intervals; thresholds of the verdict; error probability of proofs.
+    shared_models
+        Whether bases share models: proofs then average over bases.
+    until_width, until_proven
+        Stop as soon as the interval is that narrow, or the claim is refuted.
+    on_progress, on_message
+        As for :func:`measure`.
+
+    Returns
+    -------
+    Result
+        ``verdict``, ``proof``, ``posterior``, ``leaks``, ``warnings``, ``next_step``; ``write(folder)``
+        and ``report(path)``.  Of several variants of the models the most severe result, with all of them
+        in ``variants``.
+    """
+    deltas = () if delta is None else tuple(np.atleast_1d(delta).tolist())
+    settings = {"claim": claim, "design": design, "bases": bases, "dataset_size": dataset_size}
+    settings |= {"challenge": challenge, "adjacency": adjacency, "seed": seed}
+    settings |= {"statistic": statistic, "model": model, "level": level}
+    given = {name: value for name, value in settings.items() if value is not None}
+    how = {"executor": executor, "workers": workers, "retries": retries}
+    how |= {"on_progress": on_progress, "on_message": on_message}
+    bar = "none" if callable(on_progress) else on_progress
+    store = chosen_store(store)
+    # The state of an audit is that of its parts.
+    with progress_of(bar, on_message, state=lambda *_: ("", None, None)) as (_, message):
+        if algorithm is None or isinstance(algorithm, str | PathLike):
+            config = of_file(algorithm, deltas, given, store)
+        else:
+            config = of_objects(algorithm, population, deltas, given, store)
+        config = config.executed(accept_changed_code=accept_changed_code, **how)
+        question = Question(
+            level=config.level,
+            thresholds=thresholds or Thresholds(),
+            error=ERROR if error is None else error,
+            independent=not shared_models,
+        )
+        config = config.with_training_claim(config.say)
+        goal = goal_of(config, question, until_width=until_width, until_proven=until_proven)
+        result = run_audit(config, question, goal=goal, on_message=message)
+        tell(result.warnings)
+    speak_to(result, on_message)  # what is computed later is not part of this call's display
+    return result

@@ -1,7 +1,5 @@
 """What an audit holds its estimate against: a stated claim, or what the algorithm promises."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
@@ -12,9 +10,9 @@ from epsilometer.errors import InputError, TrainingError
 from epsilometer.inputs import loading
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement.engine import claim_from_training, first_models
 from epsilometer.measurement.failures import message_of, traceback_of
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.training_claims import claim_from_training, first_models
 
 NOTHING_STATED = "its accountant states no epsilon"
 

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from epsilometer import _files
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
+from epsilometer._warnings import tell
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.auditing import claims
 from epsilometer.auditing.claims import Claim
-from epsilometer.auditing.designs import design_of, plan_of
-from epsilometer.auditing.execution import Execution
+from epsilometer.auditing.designs import design_of, placed, plan_of
 from epsilometer.auditing.tables import (
     AlgorithmTable,
     AttackTable,
@@ -32,51 +32,55 @@ from epsilometer.inputs import loading
 from epsilometer.inputs.recorded import CURVE
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.designs import Design, ShadowModels
+from epsilometer.measurement.engine import Measurement, measure
 from epsilometer.measurement.executors import check_name
+from epsilometer.measurement.first_models import WARNING
 from epsilometer.measurement.one_run import OneRun
 from epsilometer.measurement.plan import Plan
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.from_words import (
+from epsilometer.measurement.store import MemoryStore
+from epsilometer.model.models import (
     CORRELATED,
     INDEPENDENT,
+    CountModel,
+    CurveModel,
     curve_model_of,
     model_of,
 )
 
+#: Algorithms that have a name.
 SHIPPED = {
     "clipped-mean": "epsilometer.training.clipped_mean:ClippedMean",
     "network": "epsilometer.training.network:network",
 }
-"""Algorithms that have a name."""
 
+#: Endings of files that have data, not a configuration.
 DATA = (".csv", ".db", ".json", ".npz", ".parquet")
-"""Endings of files that have data, not a configuration."""
 
+#: The audit that ships.
 DEFAULT = Path(__file__).with_name("default_audit.toml")
-"""The audit that ships."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AuditConfig(Displayed, view="inputs.AUDIT"):
+class AuditConfig(Displayed):
     """An audit with everything it names loaded and checked."""
 
     plan: Plan
+    #: A path, a store, or None to hold losses in memory.
     store: Any
-    """A path, a store, or None to hold losses in memory."""
     attack: Attack
     statistic: Statistic
     target_alpha: float
+    #: The count model; None for canaries and pools, which it does not know.
     model: CountModel | None
-    """The count model; None for canaries and pools, which it does not know."""
+    #: The curve model; None if it was declined.
     curve: CurveModel | None
-    """The curve model; None if it was declined."""
     deltas: tuple[float, ...]
     level: float
-    claim: Claim | None
+    claim: Claim | None = None
+    #: Why a claim was left aside or is uncertain, a sentence each.
     doubts: tuple[str, ...] = ()
-    """Why a claim was left aside or is uncertain, a sentence each."""
-    execution: Execution = field(default_factory=Execution)
+    #: Who trains, and what is said meanwhile: arguments of `measure`.
+    how: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def delta(self) -> float:
@@ -87,15 +91,32 @@ class AuditConfig(Displayed, view="inputs.AUDIT"):
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the configuration."""
         share = getattr(self.plan.design, "share", 1.0)
-        size = self.plan.dataset_size
-        records = round(size * share) if size else self.plan.bases[0].size(0, 0)
-        if self.delta < 1 / records:
-            return self.doubts
-        return (
-            *self.doubts,
+        size, first = self.plan.dataset_size, self.plan.bases[0]
+        records = round(size * share) if size else len(first.train_on(self.plan.all_records, 0))
+        large = (
             f"delta = {self.delta:g} is not below 1/{records}, one over the number of records: training "
-            "that publishes a record as it is can keep such a promise, so a small epsilon means little.",
+            "that publishes a record as it is can keep such a promise, so a small epsilon means little."
         )
+        return self.doubts if self.delta < 1 / records else (*self.doubts, large)
+
+    def say(self, line: str) -> None:
+        """A line of progress, or a warning."""
+        on_message = self.how.get("on_message")
+        if line.startswith(WARNING):
+            tell([line.removeprefix(WARNING)])
+        elif on_message is not None:
+            on_message(line)
+
+    def measure(self, plan: Plan) -> Measurement:
+        """Train the models of a plan that the store does not have."""
+        return measure(plan, self.store, **{**self.how, "on_message": self.say})
+
+    def executed(self, **how: Any) -> AuditConfig:
+        """The same with other arguments of `measure`, where they are not None."""
+        given = {name: value for name, value in how.items() if value is not None}
+        if isinstance(given.get("executor"), str):
+            check_name(given["executor"])
+        return replace(self, how={**self.how, **given})
 
     def with_training_claim(self, on_message: OnMessage = _files.warn) -> AuditConfig:
         """The same with the claim of an algorithm that accounts for its training, such as Opacus.
@@ -133,7 +154,7 @@ def assembled(
     statistic: Statistic,
     attack: AttackTable | None = None,
     store: Any = None,
-    execution: Execution | None = None,
+    how: Mapping[str, Any] | None = None,
 ) -> AuditConfig:
     """The audit of a plan, however it was described: here files and Python calls meet."""
     design, attack = plan.design, attack or AttackTable()
@@ -156,8 +177,7 @@ def assembled(
         curve=_curve_model(estimate, plan, priors) if estimate.model == CURVE else None,
         deltas=(estimate.delta,),
         level=estimate.level,
-        claim=None,
-        execution=execution or Execution(),
+        how=how or {},
     )
 
 
@@ -213,35 +233,30 @@ def read_audit(
             f"{path} --delta ...`."
         )
     text = _files.load(path)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name}: not valid TOML ({error}).") from None
     given = {table: dict(values) for table, values in (tables or {}).items() if values}
     deltas = _deltas(given.get("estimate", {}))
     try:
+        data = tomllib.loads(text)
         for table, values in given.items():
             if isinstance(data.get(table, {}), dict):
                 data[table] = {**data.get(table, {}), **values}
         file = AuditFile.model_validate(data)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name}: not valid TOML ({error}).") from None
     except ValidationError as error:
         wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {wrong}{'' if wrong.endswith('?') else '.'}") from None
     home = folder or path.absolute().parent
     if store is None or isinstance(store, str | PathLike):
         store = home / (file.audit.store if store is None else store)
-    try:
+    with placed(f"{name}: "):
         config = _loaded(file, home)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
     config = replace(config, deltas=deltas or config.deltas, store=store)
     if file.estimate.claim is not None:
         claimed = given.get("estimate", {}).get("claim") is not None
         return config.claiming(file.estimate.claim, "option" if claimed else "configuration")
-    try:
+    with placed(f"{name}: [algorithm] "):
         return config.with_own_claim()
-    except InputError as error:
-        raise InputError(f"{name}: [algorithm] {error}") from None
 
 
 def _deltas(table: dict[str, Any]) -> tuple[float, ...]:
@@ -262,35 +277,25 @@ def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
         file.attack.statistic, folder=folder, place="[attack] statistic"
     )
     table = file.population
-    try:
+    with placed("[population] source: "):
         population = named.load_population(table.source, folder=folder)
-    except InputError as error:
-        raise InputError(f"[population] source: {error}") from None
     if table.shape is not None:
-        try:
+        with placed("[population] "):
             population = population.shaped(table.shape)
-        except InputError as error:
-            raise InputError(f"[population] {error}") from None
     algorithm = _algorithm(file.algorithm, folder)
     design = design_of(file, algorithm, statistic, folder)
-    try:
-        plan = plan_of(file.audit, design, population, algorithm, folder)
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
-    except loading.RAISED as error:
-        # Custom functions for canaries and challenge points run while the plan is made.
-        text = f"{type(error).__name__}: {error}"
-        key = "canary_kind" if design.canaries else "challenge"
-        raise InputError(f"[audit] {key}: {getattr(file.audit, key)} failed ({text}).") from None
-    how = file.execution
-    return assembled(
-        plan,
-        estimate=file.estimate,
-        attack=file.attack,
-        statistic=statistic,
-        execution=Execution(executor=how.executor, workers=how.workers, retries=how.retries),
-    )
+    with placed("[audit] "):
+        try:
+            plan = plan_of(file.audit, design, population, algorithm, folder)
+        except InputError:
+            raise
+        except loading.RAISED as error:
+            # Custom functions for canaries and challenge points run while the plan is made.
+            text = f"{type(error).__name__}: {error}"
+            key = "canary_kind" if design.canaries else "challenge"
+            raise InputError(f"{key}: {getattr(file.audit, key)} failed ({text}).") from None
+    tables: dict[str, Any] = {"estimate": file.estimate, "attack": file.attack}
+    return assembled(plan, statistic=statistic, how=file.execution.model_dump(), **tables)
 
 
 def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
@@ -319,3 +324,10 @@ def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     if isinstance(noise, list):
         return NoiseLevels(algorithm=algorithm, scales=tuple(noise))
     return OutputPerturbation(algorithm=algorithm, scale=noise)
+
+
+def chosen_store(given: Any) -> Any:
+    """The store to use instead of the configuration's, None to use that one; ``none`` keeps nothing."""
+    if given == "none":
+        return MemoryStore()
+    return Path(given).absolute() if isinstance(given, str) else given

@@ -1,7 +1,5 @@
 """Running an audit: train, attack, estimate and judge every variant of the models."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -9,6 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+from epsilometer._arrays import OnMessage
 from epsilometer._warnings import tell
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
@@ -20,56 +19,50 @@ from epsilometer.engines import estimate as engines
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.inputs.recorded import CANARIES, COUNTS, CURVES, LOSSES, POINTS
 from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import Question
-from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.measurement.duplicates import base_warnings
 from epsilometer.measurement.engine import Measurement
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.flaws import failure_flaws
+from epsilometer.model.counts import AttackCounts, failure_flaws
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: Counts and a count model, or scores and a curve model, in; the posterior out.
 Estimate = Callable[[Any, Any], Any]
-"""Counts and a count model, or scores and a curve model, in; the posterior out."""
 
+#: Labels of verdicts, the most severe first.
 SEVERITY = FAIL_ON["inconclusive"]
-"""Labels of verdicts, the most severe first."""
 
+#: Different error messages that are named; `status` has them all.
 MOST_FAILURES = 10
-"""Different error messages that are named; `status` has them all."""
 
+#: Characters of one error message.
 LONGEST_MESSAGE = 160
-"""Characters of one error message."""
-
-
-class Counted(NamedTuple):
-    """The count model's part: how models were attacked, their counts, and what estimates from them."""
-
-    attacked: AttackResult
-    counts: AttackCounts
-    posterior: Callable[[], CountPosterior]
 
 
 class Estimated(NamedTuple):
     """The measurements and estimates of one variant.
 
-    ``curve`` is the posterior of the curve model, if asked; ``counted`` is None for canaries and pools.
+    ``curve`` is the posterior of the curve model, if asked; the part of the count model (the attack, its
+    counts, and what estimates from them) is None for canaries and pools.
     """
 
     variant: str
     losses: Losses | PoolLosses
     scores: Scores
-    curve: CurvePosterior | None
-    counted: Counted | None
+    curve: CurvePosterior | None = None
+    attacked: AttackResult | None = None
+    counts: AttackCounts | None = None
+    counted: Callable[[], CountPosterior] | None = None
 
     @property
     def answer(self) -> Any:
         """The posterior that answers: that of the curve model, where there is one."""
-        if self.curve is not None:
-            return self.curve
-        assert self.counted is not None
-        return self.counted.posterior()
+        if self.curve is None and self.counted is not None:
+            return self.counted()
+        return self.curve
 
 
 def run_audit(
@@ -77,18 +70,15 @@ def run_audit(
     question: Question,
     *,
     goal: Goal | None = None,
-    engine: Any = None,
-    estimate: Estimate | None = None,
-    on_message: Callable[[str], None] | None = None,
+    on_message: OnMessage | None = None,
 ) -> Result:
     """Train, attack, estimate and judge; of several variants the most severe result, with all of them.
 
-    ``question`` is completed by the deltas and the claim of the audit.  ``engine`` has the settings of
-    the count model's engine; ``estimate`` replaces the engines' call, for a display.
+    ``question`` is completed by the deltas and the claim of the audit.
     """
     tell(config.warnings)
-    run: Any = estimate or partial(_estimate, engine=engine, on_message=on_message)
-    config, measurement, estimated, stopping = _measure_until(config, goal, run)
+    estimate: Any = partial(engines.estimate, on_message=on_message)
+    config, measurement, estimated, stopping = _measure_until(config, goal, estimate)
     tell(failure_sentences(measurement))
     claim = config.claim
     asked = replace(
@@ -102,19 +92,13 @@ def run_audit(
             variant.answer,
             asked,
             scores=variant.scores,
-            beside=variant.counted.posterior if variant.curve and variant.counted else None,
+            beside=variant.counted if variant.curve else None,
             origin=origin_of(config, measurement, variant, stopping),
             on_message=on_message,
         )
         for variant in estimated
     ]
     return most_severe(results)
-
-
-def _estimate(data: Any, model: Any, *, engine: Any, on_message: Any) -> Any:
-    run: Any = engines.estimate
-    settings = None if hasattr(model, "families") else engine
-    return run(data, model, settings, on_message=on_message)
 
 
 def most_severe(results: Sequence[Result]) -> Result:
@@ -133,7 +117,7 @@ def most_severe(results: Sequence[Result]) -> Result:
     return worst
 
 
-def speak_to(result: Result, on_message: Callable[[str], None] | None) -> None:
+def speak_to(result: Result, on_message: OnMessage | None) -> None:
     """From now on a result and its variants report their work to somebody else."""
     for part in (result, *result.variants.values()):
         object.__setattr__(part, "on_message", on_message)
@@ -147,15 +131,15 @@ def _estimate_variants(
     flaws = failure_flaws(len(measurement.failures))
     for variant, measured in measurement.losses.items():
         losses = config.plan.with_records(measured)
-        counted = None
+        count: tuple[Any, ...] = ()
         if config.model is not None:
             attacked = config.plan.design.attack(losses, config.attack, statistic=config.statistic)
             counts = attacked.counts(config.target_alpha).with_flaws(flaws)
             # Beside the curve model it is estimated when somebody looks at it.
-            counted = Counted(attacked, counts, cache(partial(estimate, counts, config.model)))
+            count = attacked, counts, cache(partial(estimate, counts, config.model))
         scores = config.plan.design.scores(losses, config.statistic, skip=True).with_flaws(flaws)
         curve = None if config.curve is None else estimate(scores, config.curve)
-        estimated.append(Estimated(variant, losses, scores, curve, counted))
+        estimated.append(Estimated(variant, losses, scores, curve, *count))
     return estimated
 
 
@@ -167,16 +151,15 @@ def _measure_until(
     Returns the configuration with the plan that was carried out, all that it led to, and how it ended;
     without a goal there is one step, and nothing to say of its end.
     """
-    how = config.execution
     if goal is None:
-        measurement = how.measure(config.plan, config.store)
+        measurement = config.measure(config.plan)
         return config, measurement, _estimate_variants(config, measurement, estimate), None
     most = len(config.plan.bases)
     analyses: list[InterimAnalysis] = []
     trained = 0
     for size in interim_sizes(most, goal.first_size):
         now = replace(config, plan=config.plan.first(size))
-        step = how.measure(now.plan, now.store)
+        step = now.measure(now.plan)
         trained += step.trained
         measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)
         # Estimates that a goal does not need are computed once, at the end.
@@ -188,7 +171,7 @@ def _measure_until(
                 lambda estimated=estimated: [variant.answer for variant in estimated()],  # type: ignore[misc]
             )
         )
-        how.say(f"{size:,} of {most:,} bases: {goal.progress(analyses[-1])}")
+        config.say(f"{size:,} of {most:,} bases: {goal.progress(analyses[-1])}")
         if analyses[-1].reached:
             break
     stopping = Stopping(goal=goal, analyses=tuple(analyses), most_bases=most)
@@ -205,10 +188,10 @@ def origin_of(
     config: AuditConfig, measurement: Measurement, estimated: Estimated, stopping: Stopping | None
 ) -> Origin:
     """Where the data of a variant came from."""
-    plan, counted = config.plan, estimated.counted
+    plan, attacked = config.plan, estimated.attacked
     attack: dict[str, Any] = plan.design.attack_description(config.statistic.name)
-    if counted is not None:
-        attack = describe(counted.attacked, config.target_alpha)
+    if attacked is not None:
+        attack = describe(attacked, config.target_alpha)
     shared = measurement.shares_models
     # With the counts, so that they are read back with them.
     attack["warnings"] = [
@@ -219,9 +202,9 @@ def origin_of(
     ]
     tables: dict[str, Any] = {CANARIES if estimated.scores.one_run else POINTS: estimated.scores}
     curves = None
-    if counted is not None:
-        curves = counted.attacked.sweep()
-        tables = {LOSSES: estimated.losses, COUNTS: counted.counts, CURVES: curves}
+    if attacked is not None:
+        curves = attacked.sweep()
+        tables = {LOSSES: estimated.losses, COUNTS: estimated.counts, CURVES: curves}
     return Origin(
         plan={
             "hash": plan.content_hash,

@@ -4,8 +4,6 @@ The configuration fixes the order of bases and the sizes of the interim analyses
 own random stream, so an audit that is interrupted and continued stops at the same base.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +22,8 @@ class InterimAnalysis(NamedTuple):
     reached: bool
 
 
+#: The scores of all variants, or their posteriors; called only where they are needed.
 Data = Callable[[], Sequence[Any]]
-"""The scores of all variants, or their posteriors; called only where they are needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +70,7 @@ class UntilWidth:
 
 @dataclass(frozen=True, kw_only=True)
 class UntilProven:
-    """Stop as soon as the claim is refuted for every variant."""
+    """Stop as soon as the claim is refuted for every variant; the fields are arguments of `prove`."""
 
     claim: float
     delta: float
@@ -82,21 +80,11 @@ class UntilProven:
     first_size = 1
 
     def analyse(self, bases: int, scores: Data, answers: Data) -> InterimAnalysis:
-        proofs = [
-            prove(
-                variant,
-                delta=self.delta,
-                claim=self.claim,
-                error=self.error,
-                independent=self.independent,
-            )
-            for variant in scores()
-        ]
+        proofs = [prove(variant, **vars(self)) for variant in scores()]
         e_value = min(proof.e_value or 0.0 for proof in proofs)
         # A proof that is valid for one planned analysis only is no reason to stop.
-        return InterimAnalysis(
-            bases, e_value, all(proof.refuted and proof.any_time for proof in proofs)
-        )
+        reached = all(proof.refuted and proof.any_time for proof in proofs)
+        return InterimAnalysis(bases, e_value, reached)
 
     def progress(self, now: InterimAnalysis) -> str:
         return f"e-value {now.value:.3g} against the claim, refuted from {1 / self.error:g}"
@@ -118,8 +106,8 @@ class UntilProven:
         return {"claim": self.claim, "error": self.error}
 
 
+#: Analyses all variants after a number of bases, and says in words how far it is and how it ended.
 Goal = UntilWidth | UntilProven
-"""Analyses all variants after a number of bases, and says in words how far it is and how it ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +185,7 @@ def goal_of(
     if config.claim is None:
         raise InputError("`until_proven=` needs a claimed epsilon: `claim=`.")
     if not math.isfinite(config.claim.epsilon):
-        config.execution.say(NOTHING_TO_REFUTE)
+        config.say(NOTHING_TO_REFUTE)
         return None
     return UntilProven(
         claim=config.claim.epsilon,

@@ -1,7 +1,5 @@
 """The tables of an audit's configuration: what a file may say, checked before anything is loaded."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from typing import Annotated, Any, Literal
@@ -12,13 +10,13 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from epsilometer import _files
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.rules import ATTACKS
-from epsilometer.auditing.challenge import is_challenge
 from epsilometer.measurement.one_run import COMPARISONS
 from epsilometer.model.families import AVERAGE, FAMILIES
-from epsilometer.model.from_words import LIKELIHOOD_KINDS
+from epsilometer.model.models import LIKELIHOOD_KINDS
 
+#: Models, bases or records that nobody means: a slip of the keyboard is refused before it is
+#: planned.
 LARGEST_SIZE = 10**9
-"""Models, bases or records that nobody means: a slip of the keyboard is refused before it is planned."""
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 
@@ -64,13 +62,15 @@ class AuditTable(_Table):
     @field_validator("challenge", mode="wrap")
     @classmethod
     def _challenge(cls, value: Any, _: Any) -> str | list[int]:
-        if is_challenge(value):
+        listed = value if isinstance(value, list) else []
+        whole = all(type(index) is int and abs(index) < 2**62 for index in listed)
+        if value and (isinstance(value, str) or (listed and whole)):
             return value  # type: ignore[no-any-return]
         raise PydanticCustomError("challenge", "expected a kind or a list of whole numbers")
 
 
 class AlgorithmTable(_Table):
-    """The table [audit]."""
+    """What is audited."""
 
     object: str
     options: dict[str, Any] = Field(default_factory=dict)

@@ -1,19 +1,14 @@
 """All estimators that ship, in display order; those from scores are bounds of `scores.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from epsilometer.baselines import intervals, one_run
 from epsilometer.baselines.estimator import CountEstimator, Kind, check_significance
-from epsilometer.baselines.intervals import ClopperPearson, GaussianRates, Jeffreys
 from epsilometer.baselines.joint_beta import JointBeta
-from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
-from epsilometer.baselines.one_run import OneRunBound
-from epsilometer.baselines.one_run_fdp import Family, GaussianDP, OneRunFdpBound
-from epsilometer.baselines.scores import ANY_ALGORITHM, RANKS, CanaryScoreAuditor
-from epsilometer.baselines.thresholds import Ranks, Split, ThresholdStrategy
+from epsilometer.baselines.one_run import ANY_ALGORITHM, Family, GaussianDP
+from epsilometer.baselines.scores import RANKS, CanaryScoreAuditor, Ranks, Split, ThresholdStrategy
 
 FAIR_COIN = "each canary included by a fair coin; scores higher for members"
 
@@ -30,8 +25,8 @@ class ScoreEstimator:
     lower: Callable[[CanaryScoreAuditor, float, float], float]
     kind: Kind = Kind.EXACT_BOUND
     gaussian: bool = False
+    #: Whether it needs canaries of one training run, each included by a fair coin.
     one_run: bool = False
-    """Whether it needs canaries of one training run, each included by a fair coin."""
 
 
 def roc_scan(estimator: CountEstimator, strategy: ThresholdStrategy = RANKS) -> ScoreEstimator:
@@ -100,7 +95,7 @@ def best_scores(
     >>> from epsilometer.baselines.intervals import ClopperPearson
     >>> strong = CanaryScoreAuditor(range(100, 200), range(100))
     >>> weak = CanaryScoreAuditor(range(100), range(100))
-    >>> scan = roc_scan(ClopperPearson())
+    >>> scan = roc_scan(intervals.ClopperPearson())
     >>> best_scores(scan, [weak, strong], 0.0) == scan.lower(strong, 0.0, 0.025)
     True
     """
@@ -109,25 +104,25 @@ def best_scores(
 
 
 FROM_COUNTS: tuple[CountEstimator, ...] = (
-    ClopperPearson(),
-    Jeffreys(),
+    intervals.ClopperPearson(),
+    intervals.Jeffreys(),
     JointBeta(),
-    Katz(),
-    AdjustedLog(),
-    Bailey(),
-    InverseSinh(),
-    OneRunBound(),
-    OneRunFdpBound(),
-    GaussianRates(),
+    intervals.Katz(),
+    intervals.AdjustedLog(),
+    intervals.Bailey(),
+    intervals.InverseSinh(),
+    one_run.OneRunBound(),
+    one_run.OneRunFdpBound(),
+    intervals.GaussianRates(),
 )
 
 FROM_SCORES: tuple[ScoreEstimator, ...] = (
-    roc_scan(ClopperPearson()),
-    roc_scan(ClopperPearson(), Split()),
+    roc_scan(intervals.ClopperPearson()),
+    roc_scan(intervals.ClopperPearson(), Split()),
     one_run_scan(),
     one_run_scan(one_sided=False),
     one_run_fdp_scan(),
-    roc_scan(GaussianRates()),
+    roc_scan(intervals.GaussianRates()),
     one_run_fdp_scan(GaussianDP()),
     raw_counts(),
 )

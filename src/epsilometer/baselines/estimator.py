@@ -4,8 +4,6 @@ Of several challenge bases, one estimate is the best of them, corrected for sele
 pooled.  Both concern the algorithm, whose epsilon is at least that of every base's attack.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import replace
 from enum import StrEnum
@@ -22,14 +20,14 @@ from epsilometer.model.counts import AttackCounts
 class Kind(StrEnum):
     """What kind of number an estimator gives."""
 
+    #: Error rate at most as stated, for any number of trials.
     EXACT_BOUND = "bound"
-    """Error rate at most as stated, for any number of trials."""
+    #: Error rate approximately as stated if there are many trials.
     APPROXIMATE_BOUND = "approximate bound"
-    """Error rate approximately as stated if there are many trials."""
+    #: Posterior probability under a prior.
     CREDIBLE = "credible interval"
-    """Posterior probability under a prior."""
+    #: A number without a stated error.
     POINT = "estimate"
-    """A number without a stated error."""
 
 
 class CountEstimator(Protocol):

@@ -33,8 +33,8 @@ class _Rates(NamedTuple):
     events: FloatArray
     rest: FloatArray
     low: FloatArray
+    #: Range that contains their mass.
     high: FloatArray
-    """Range that contains their mass."""
 
     @classmethod
     def after(cls, counts: AttackCounts) -> _Rates:
@@ -104,9 +104,8 @@ def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
     least = np.min(betaincinv(rates.events, rates.rest, (1 - probability) / 4), axis=0)
     high = np.asarray(-np.log(np.maximum(least, 1e-300)))
     result = np.zeros_like(high)
-    active = (
-        1 - _above(rates, result, delta)[0] < probability
-    )  # otherwise the quantile is the atom at 0
+    # Otherwise the quantile is the atom at 0.
+    active = 1 - _above(rates, result, delta)[0] < probability
     rates, where = rates.columns(active), np.flatnonzero(active)
     low, high = result[where], high[where]
     mean = rates.events / (rates.events + rates.rest)
@@ -159,7 +158,7 @@ class JointBeta(CountEstimator):
     assumes = "independent trials, Jeffreys priors for both rates, a decision rule fixed in advance"
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """The ``significance`` quantile for each base."""
+        """The ``significance`` quantile for each base: half the time of both ends."""
         delta = _validate.delta(delta)
         return _quantile(_Rates.after(counts), delta, check_significance(significance))
 

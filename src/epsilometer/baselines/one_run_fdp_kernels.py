@@ -1,6 +1,4 @@
-"""The compiled recursion of `one_run_fdp.py`: one step per guess, thousands of times per bound."""
-
-from __future__ import annotations
+"""The compiled recursion of `OneRunFdpBound`: one step per guess, thousands of times per bound."""
 
 import math
 

@@ -1,61 +1,55 @@
 """Compare alternative models on the same counts: their evidence, and the epsilon each one gives.
 
 The evidence of a model is the marginal likelihood: the probability of the counts before they were seen,
-averaged over the priors.  The ratio of two evidences is a Bayes factor.  It compares models with each
-other and does not show that any of them is right: that is what the predictive check is for.
+averaged over the priors.  It does not show that any of them is right: the predictive check does.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from epsilometer import _validate
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
 from epsilometer.checks.predictive import SURPRISING, check_predictions
 from epsilometer.checks.warnings import bases_with_extreme_counts
 from epsilometer.engines.exact.engine import estimate_on, estimate_quickly, make_surface
+from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.posterior import GridPosterior
-from epsilometer.engines.exact.surface import Surface
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import (
-    Dependence,
     IndependentRows,
     NormalScatter,
     PooledGroups,
     ScatteredMembers,
     UniformScatter,
 )
-from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial, Likelihood
+from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: Fixed strengths to compare.
 COMPARED_STRENGTHS = (0.0, 0.5, 0.9, 1.0)
-"""Fixed strengths to compare."""
 
+#: Compared by default; both are probabilities, of independent and of dependent decisions.
 USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
-"""Compared by default; both are probabilities, of independent and of dependent decisions."""
 
+#: Most distinct counts that take seconds, by whether the likelihood is bounded.
 MOST_DISTINCT = {True: 1000, False: 60}
-"""Most distinct counts that take seconds, by whether the likelihood is bounded."""
 
+#: Makes the predictive check of a model on the same counts reproducible.
 CHECK_SEED = 1
-"""Makes the predictive check of a model on the same counts reproducible."""
 
+#: Standard deviation in counts: a normal density summed over whole numbers is 1 within 1.5 % above.
 NARROWEST_NORMAL = 0.5
-"""Standard deviation, in counts, down to which a normal density summed over whole numbers is 1 within
-1.5 %."""
 
+#: Kass and Raftery, Bayes factors, J. Am. Stat. Assoc. 90 (1995), p. 777, who use 2 log B.
 SCALE = ((1.0, "hardly any"), (3.0, "positive"), (5.0, "strong"), (math.inf, "very strong"))
-"""Kass and Raftery, Bayes factors, J. Am. Stat. Assoc. 90 (1995), p. 777, who use 2 log B; below the
-first step they call the evidence "not worth more than a bare mention"."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -223,7 +217,7 @@ def compare_models(
         named = dict(models or {})
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
-    engine = _Engine(counts=counts, quick=quick, on_message=on_message)
+    surfaces: dict[Any, Surface] = {}  # models share one per likelihood
     assumptions: list[AlternativeModel] = []
     for label, model in named.items():
         if on_message is not None:
@@ -231,7 +225,7 @@ def compare_models(
         if not isinstance(model, CountModel):
             raise InputError(f"expected a CountModel for {label!r}, got {type(model).__name__}.")
         try:
-            posterior = known.get(label) or engine.estimate(model)
+            posterior = known.get(label) or _estimated(counts, model, surfaces, quick, on_message)
         except (InputError, ContradictionError) as error:
             if not assumptions:
                 raise
@@ -242,27 +236,24 @@ def compare_models(
     return ModelComparison(assumptions=_with_probabilities(assumptions))
 
 
-class _Engine:
-    """The exact engine for many models of the same counts; models share a surface per likelihood."""
-
-    def __init__(self, *, counts: AttackCounts, quick: bool, on_message: OnMessage | None) -> None:
-        self._counts, self._quick, self._on_message = counts, quick, on_message
-        self._surfaces: dict[tuple[Likelihood, Dependence | None, float], Surface] = {}
-
-    def estimate(self, model: CountModel) -> GridPosterior:
-        """The posterior under a model, with its evidence."""
-        counts = self._counts
-        grouped = model.scatters(counts)
-        key = model.likelihood, model.dependence if grouped else None, model.delta
-        if key not in self._surfaces:
-            self._surfaces[key] = make_surface(counts, model)
-        surface = self._surfaces[key]
-        if self._quick and model.likelihood.parameters and not grouped:
-            return estimate_quickly(counts, model, surface)
-        posterior = estimate_on(surface, counts, model, on_message=self._on_message)
-        if posterior.surface is not None:
-            self._surfaces[key] = posterior.surface.first()
-        return posterior
+def _estimated(
+    counts: AttackCounts,
+    model: CountModel,
+    surfaces: dict[Any, Surface],
+    quick: bool,
+    on_message: OnMessage | None,
+) -> GridPosterior:
+    """The posterior under a model from the exact engine, with its evidence."""
+    grouped = model.scatters(counts)
+    key = model.likelihood, model.dependence if grouped else None, model.delta
+    if key not in surfaces:
+        surfaces[key] = make_surface(counts, model)
+    if quick and model.likelihood.parameters and not grouped:
+        return estimate_quickly(counts, model, surfaces[key])
+    posterior = estimate_on(surfaces[key], counts, model, on_message=on_message)
+    if posterior.surface is not None:
+        surfaces[key] = posterior.surface.first()
+    return posterior
 
 
 def is_quick(counts: AttackCounts, model: CountModel) -> bool:
@@ -361,11 +352,8 @@ def _narrow_bases(posterior: CountPosterior) -> int:
 
 def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[AlternativeModel, ...]:
     """Add the probabilities of the comparable models, equally likely a priori."""
-    factors = [
-        assumption.log_bayes_factor
-        for assumption in assumptions
-        if assumption.log_bayes_factor is not None
-    ]
+    known = (assumption.log_bayes_factor for assumption in assumptions)
+    factors = [factor for factor in known if factor is not None]
     total = float(np.logaddexp.reduce(factors))
     return tuple(
         assumption
@@ -373,31 +361,3 @@ def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[Alternativ
         else replace(assumption, probability=math.exp(assumption.log_bayes_factor - total))
         for assumption in assumptions
     )
-
-
-def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, object]]:
-    """Plain values for JSON, one object per model."""
-    level = _validate.level(level)
-    rows: list[dict[str, object]] = []
-    for assumption in comparison.assumptions:
-        epsilon = None
-        if assumption.posterior is not None:
-            epsilon = {
-                "median": assumption.posterior.median("epsilon"),
-                "interval": list(assumption.posterior.credible_interval("epsilon", level)),
-                "level": level,
-            }
-        row = {
-            "assumption": assumption.label,
-            "used": assumption.own,
-            "log_evidence": assumption.log_evidence,
-            "log_bayes_factor": assumption.log_bayes_factor,
-            "probability": assumption.probability,
-            "in_words": assumption.interpretation,
-            "smallest_p_value": assumption.smallest_p_value,
-            "comparable": assumption.comparable,
-            "reason": assumption.reason,
-            "epsilon": epsilon,
-        }
-        rows.append(row)
-    return rows

@@ -5,8 +5,6 @@ only if that grid is inadequate, for example if that base alone determined epsil
 *should* be left out is outside the scope of this module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,31 +26,32 @@ from epsilometer.posteriors import panels
 from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: How often the exact engine may run again for bases with unreliable results.
 MOST_AGAIN = 25
-"""How often the exact engine may run again for bases with unreliable results."""
 
+#: Total number of distinct counts in those runs, not counting the first run.
 MOST_BASES_AGAIN = 500
-"""Total number of distinct counts in those runs, not counting the first run."""
 
+#: Cells of smaller mass are near the cutoff of the grid, 1e-12: others like them were dropped.
 FAINT = 1e-9
-"""Cells of smaller mass are near the cutoff of the grid, 1e-12: others like them were dropped."""
 
+#: Largest share of the new posterior on faint cells or where the likelihood is too small to be
+#: known.
 LARGEST_SHARE = 1e-3
-"""Largest share of the new posterior on faint cells or where the likelihood is too small to be known."""
 
+#: Largest share of the new posterior on a panel where the grid of epsilon was cut off.
 LARGEST_END = 1e-4
-"""Largest share of the new posterior on a panel where the grid of epsilon was cut off."""
 
+#: Largest unresolved part of the panels, in units of the posterior's tolerance.  It bounds the
+#: error of the density everywhere; quantiles are a hundred times more accurate.
 LARGEST_REMAINDER = 5.0
-"""Largest unresolved part of the panels, in units of the posterior's tolerance.  It bounds the error of
-the density everywhere; quantiles are a hundred times more accurate."""
 
+#: Masses by plane quadrature are accurate down to about e^-30 of the total: differences of sums
+#: that are rounded at e^-37.
 PLANAR_DEPTH = 30.0
-"""Masses by plane quadrature are accurate down to about e^-30 of the total: differences of sums that are
-rounded at e^-37."""
 
+#: Largest share of the new posterior at nodes of the spread next to ones that were dropped.
 LARGEST_AT_CUT = 0.05
-"""Largest share of the new posterior at nodes of the spread next to ones that were dropped."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -124,7 +123,7 @@ def leave_one_out(
     Examples
     --------
     >>> from epsilometer.engines.exact.engine import estimate_exact
-    >>> from epsilometer.model.count_model import CountModel
+    >>> from epsilometer.model.models import CountModel
     >>> counts = AttackCounts(
     ...     false_positives=[40, 40, 5],
     ...     trials_h0=100,

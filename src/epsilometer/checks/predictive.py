@@ -20,21 +20,22 @@ from epsilometer.model.dependence import NormalScatter, sample_members
 from epsilometer.model.region import sample_rings
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: A p-value below this triggers a warning.  With seven statistics, uniform p-values would flag at
+#: most one in fourteen datasets that fit; these flag fewer, because the posterior has seen the
+#: counts.
 SURPRISING = 0.01
-"""A p-value below this triggers a warning.  With seven statistics, uniform p-values would flag at most
-one in fourteen datasets that fit; these flag fewer, because the posterior has seen the counts."""
 
+#: The smallest p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising.
 FEWEST_REPLICATES = 200
-"""The smallest p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising."""
 
+#: Attacks drawn at the same time: a dozen arrays of this size use less than 20 MB.
 ATTACKS_AT_ONCE = 100_000
-"""Attacks drawn at the same time: a dozen arrays of this size use less than 20 MB."""
 
+#: Sorted values kept of each quantity, 32 MB: all of them for 2,000 replicates of 2,000 bases.
 KEPT = 4_000_000
-"""Sorted values kept of each quantity, 32 MB: all of them for 2,000 replicates of 2,000 bases."""
 
+#: Values closer than this are ties: the same rates summed in another order differ by rounding.
 SAME_STATISTIC = 1e-12
-"""Values closer than this are ties: the same rates summed in another order differ by rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +107,20 @@ class PredictiveCheck(Plotted, view="checks.PREDICTIVE"):
     statistics: tuple[CheckedStatistic, ...]
     quantities: tuple[SortedQuantity, ...]
 
+    @property
+    def surprising(self) -> list[str]:
+        """The statistics that do not fit, as short texts."""
+        return [
+            f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
+            for item in self.statistics
+            if item.surprising
+        ]
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing is surprising."""
+        return not self.surprising
+
 
 def check_predictions(
     posterior: CountPosterior,
@@ -147,7 +162,7 @@ def check_predictions(
     Examples
     --------
     >>> from epsilometer.engines.estimate import estimate
-    >>> from epsilometer.model.count_model import CountModel
+    >>> from epsilometer.model.models import CountModel
     >>> counts = AttackCounts(
     ...     false_positives=[400] * 12, trials_h0=1000, false_negatives=[300] * 12, trials_h1=1000
     ... )
@@ -277,8 +292,8 @@ def _new_attacks(
     rows = max(1, ATTACKS_AT_ONCE // len(counts))
     for start in range(0, replicates, rows):
         part = {name: draws[start : start + rows, None] for name, draws in parameters.items()}
-        alpha, beta = _new_rates(posterior, part, rng)
-        x, y = model.likelihood.sample_counts(counts, alpha, beta, part, rng=rng)
+        rates = _new_rates(posterior, part, rng)
+        x, y = model.likelihood.sample_counts(counts, rates, part, rng=rng)
         yield _Attacks.of_counts(counts, x, y)
 
 

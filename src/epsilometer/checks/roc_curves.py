@@ -1,31 +1,26 @@
 """Checks of the curve model: does it fit the ROC curves, and how much does the prior matter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer._display import Plotted
-from epsilometer.engines.curve.drawing import NOTHING, draw_leaks
+from epsilometer.checks.predictive import SURPRISING
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.solve import solve
+from epsilometer.engines.curve.summaries import NOTHING, draw_leaks
 from epsilometer.errors import ContradictionError
-from epsilometer.model.mixtures import Curves
 
+#: False-positive rates at which true-positive rates are compared.
 COMPARED_RATES = (0.01, 0.1)
-"""False-positive rates at which true-positive rates are compared."""
 
 STATISTICS = ("AUC", *(f"true-positive rate at {rate:g}" for rate in COMPARED_RATES))
 
+#: Largest total number of simulated models and ROC curves; limits replications for large audits.
 MOST_SIMULATED_MODELS, MOST_SIMULATED_CURVES = 4_000_000, 40_000
-"""Largest total number of simulated models and ROC curves; limits replications for large audits."""
-
-SURPRISING = 0.01
-"""Two-sided p-value below which a statistic over all bases is surprising."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -64,6 +59,11 @@ class RocCheck(Plotted, view="checks.ROC"):
         return STATISTICS
 
     @property
+    def odd(self) -> BoolArray:
+        """Which statistics of which bases do not fit: each gets a share of the error."""
+        return np.asarray(self.p_value < SURPRISING / self.p_value.size)
+
+    @property
     def surprising(self) -> list[str]:
         """The statistics that do not fit, as short texts."""
         texts = []
@@ -73,9 +73,7 @@ class RocCheck(Plotted, view="checks.ROC"):
             for column, what in enumerate(("mean", "spread")):
                 if self.overall[row, column] < limit:
                     texts.append(f"{what} of the bases' {name}")
-        # And every base is tested: each gets a share of the error.
-        worst = self.p_value < SURPRISING / self.p_value.size
-        for base, statistic in zip(*np.nonzero(worst), strict=True):
+        for base, statistic in zip(*np.nonzero(self.odd), strict=True):
             texts.append(f"{STATISTICS[statistic]} of base {self.names[base]}")
         return texts
 
@@ -119,10 +117,13 @@ def check_rocs(
         )
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
-            pair = _simulated(curves, leak, base.trials_h0, base.trials_h1, rng)
+            member = np.arange(base.trials_h0 + base.trials_h1) >= base.trials_h0
+            drawn_scores = (
+                rng.random(len(member)) if curves is None else curves.sample(leak, member, rng=rng)
+            )
             # Counts show their curve at one threshold only, and so do their replications.
             ends = np.cumsum(base.zeros + base.ones) if base.grouped else None
-            simulated[run, number] = _statistics(_roc(*pair, ends))
+            simulated[run, number] = _statistics(_roc(drawn_scores, member, ends))
     tails = [0.5 - level / 2, 0.5 + level / 2]
     low, high = np.quantile(simulated, tails, axis=0)
     return RocCheck(
@@ -156,31 +157,21 @@ def _only(posterior: CurvePosterior, family: str) -> CurvePosterior:
     return replace(posterior, model=model, tables=tables, solution=solution)
 
 
-def _simulated(
-    curves: Curves | None, leak: float, without: int, with_point: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    member = np.arange(without + with_point) >= without
-    values = rng.random(len(member)) if curves is None else curves.sample(leak, member, rng=rng)
-    return values[:without], values[without:]
-
-
 def _roc(
-    without: FloatArray, with_point: FloatArray, ends: IntArray | None
+    values: FloatArray, member: BoolArray, ends: IntArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1).
 
     Thresholds lie between all scores, or after the numbers of scores in ``ends``.
     """
-    values = np.concatenate([without, with_point])
     order = np.argsort(-values, kind="stable")
-    member = (np.arange(len(values)) >= len(without))[order]
-    true = np.append(0, np.cumsum(member))
+    true = np.append(0, np.cumsum(member[order]))
     false = np.arange(len(values) + 1) - true
     if ends is None:
         # Ties are one step.
         ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True)) + 1
     kept = np.append(0, ends)
-    return false[kept] / len(without), true[kept] / len(with_point)
+    return false[kept] / false[-1], true[kept] / true[-1]
 
 
 def _statistics(roc: tuple[FloatArray, FloatArray]) -> FloatArray:

@@ -4,8 +4,6 @@ Null scores contain no information about membership, so the true epsilon is 0 an
 is a false alarm.  A valid bound raises one in at most ``significance`` of the runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,27 +17,25 @@ from epsilometer._arrays import FloatArray
 from epsilometer._display import Displayed
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.attacks.losses import Losses
-from epsilometer.baselines import thresholds
 from epsilometer.baselines.catalogue import ScoreEstimator
 from epsilometer.baselines.estimator import CountEstimator
-from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.log_ratio import Katz
-from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.baselines.intervals import ClopperPearson, Katz
+from epsilometer.baselines.scores import CanaryScoreAuditor, hull_cuts
 from epsilometer.errors import InputError
 
 Data = TypeVar("Data")
+#: Takes scores of members and of non-members, returns a lower bound of epsilon.
 Pipeline = Callable[[FloatArray, FloatArray], float]
-"""Takes scores of members and of non-members, returns a lower bound of epsilon."""
 
+#: P-value below which a number of false alarms is not attributed to chance.
 CHANCE = 1e-4
-"""P-value below which a number of false alarms is not attributed to chance."""
 
+#: Bounds of at most this size are 0 up to rounding.
 POSITIVE = 1e-9
-"""Bounds of at most this size are 0 up to rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SelfTest(Displayed, view="verdicts.SELF_TEST"):
+class SelfTest(Displayed, view="results.SELF_TEST"):
     """The result of a pipeline on null data."""
 
     label: str
@@ -166,7 +162,7 @@ def uncorrected_scan(estimator: CountEstimator) -> ScoreEstimator:
 
     def lower(scores: CanaryScoreAuditor, delta: float, significance: float) -> float:
         # Each vertex of the hull gets the whole error.
-        counts = scores.counts_of(thresholds.hull_cuts(*scores.in_order))
+        counts = scores.counts_of(hull_cuts(*scores.in_order))
         return float(estimator.lower(counts, delta, significance).max())
 
     return ScoreEstimator(
@@ -176,5 +172,5 @@ def uncorrected_scan(estimator: CountEstimator) -> ScoreEstimator:
     )
 
 
+#: Not for use: without them one could not tell a good check from one that never fails.
 CONTROLS = (uncorrected_scan(ClopperPearson()), uncorrected_scan(Katz()))
-"""Not for use: without them one could not tell a good check from one that never fails."""

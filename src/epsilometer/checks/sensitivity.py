@@ -1,17 +1,14 @@
 """Prior sensitivity: the posterior of epsilon under a narrower and a wider prior."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
 from epsilometer.engines.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.posteriors.marginals import Marginal
 from epsilometer.posteriors.posterior import CountPosterior
 
@@ -23,14 +20,23 @@ class AlternativePrior(Displayed, view="checks.PRIOR"):
     """The posterior of epsilon with the scale of its prior multiplied by ``factor``."""
 
     factor: float
-    model: CountModel | CurveModel
-    epsilon: Marginal
+    posterior: Any
+
+    @property
+    def model(self) -> Any:
+        """The model with that prior."""
+        return self.posterior.model
+
+    @property
+    def epsilon(self) -> Marginal:
+        """The distribution of epsilon."""
+        epsilon: Marginal = self.posterior.marginal("epsilon")
+        return epsilon
 
     def credible_interval(self, level: float) -> tuple[float, float]:
         """The central interval of epsilon."""
-        level = _validate.level(level)
-        low, high = self.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
-        return float(low), float(high)
+        low, high = self.posterior.credible_interval("epsilon", level)
+        return low, high
 
 
 def prior_sensitivity(
@@ -58,6 +64,6 @@ def prior_sensitivity(
         if on_message:
             on_message(f"prior scale x {factor:g}")
         other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
-        density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
-        priors.append(AlternativePrior(factor=factor, model=other, epsilon=density))
+        found = estimate_on(surface, counts, other, exact.engine)
+        priors.append(AlternativePrior(factor=factor, posterior=found))
     return tuple(priors)

@@ -1,7 +1,5 @@
 """Problems of a result that the engine itself cannot detect."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +11,8 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: Most names or statistics to list in a sentence; tables list them all.
 MOST_COUNTS_LISTED = 3
-"""Most names or statistics to list in a sentence; tables list them all."""
 
 
 def repeated_bases(counts: AttackCounts) -> str | None:

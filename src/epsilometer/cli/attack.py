@@ -1,11 +1,8 @@
 """``epsilometer attack``: error counts from losses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-import epsilometer as em
 from epsilometer import _validate
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
@@ -37,6 +34,7 @@ def attack(
 ) -> int:
     """Attack models by their losses and count the errors."""
     from epsilometer.auditing.running import describe
+    from epsilometer.report.text.rows import counts_table
 
     alpha = _validate.open_unit_interval("target_alpha", target_alpha)
     if as_json and output == STDOUT:
@@ -61,8 +59,10 @@ def attack(
     elif output == STDOUT:
         results.say(counts.to_csv())
     else:
-        written = [] if target is None else [target]
-        results.say(text_of(result, alpha) + results.written_to(written))
+        note = f"{result.attack} attack, statistic {result.statistic}, target rate {alpha:g}"
+        lines = counts_table(counts, [note]).lines()
+        written = results.written_to([] if target is None else [target])
+        results.say("\n".join(lines) + "\n" + written)
     results.warn_all(data["warnings"])
     return 0
 
@@ -74,11 +74,3 @@ def choose_attack(method: str | None, *, pool: bool = False) -> Any:
 
     known: Any = POOL_ATTACKS if pool else ATTACKS
     return None if method is None else known[_validate.one_of("method", method, known)]
-
-
-def text_of(result: em.attacks.AttackResult, target_alpha: float) -> str:
-    """The counts as text for a terminal."""
-    from epsilometer.display.data import counts_table
-
-    note = f"{result.attack} attack, statistic {result.statistic}, target rate {target_alpha:g}"
-    return "\n".join(counts_table(result.counts(target_alpha), [note]).lines()) + "\n"

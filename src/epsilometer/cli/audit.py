@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.cli import checks, options, outputs, results
+from epsilometer._text import table_lines
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import read_summary
 
+#: Between lines of progress where there is no terminal: few enough for a log.
 SECONDS_BETWEEN_LINES = 30
-"""Between lines of progress where there is no terminal: few enough for a log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +91,8 @@ def audit(
     the result, and the report and figures written with it. Other existing files need --force. The
     table [estimate] has the assumptions; `estimate` on the result tries others without new models.
     """
-    from epsilometer.auditing.auditing import executed
-    from epsilometer.auditing.config import DEFAULT, read_audit
-    from epsilometer.auditing.execution import Execution, chosen_store
+    from epsilometer.auditing.config import DEFAULT, chosen_store, read_audit
+    from epsilometer.measurement.engine import check_training
 
     if show_config:
         results.say(_files.load(config or DEFAULT))
@@ -106,31 +105,34 @@ def audit(
     outputs.check_folder(delivery.output)
     table = {name: value for name, value in options.given(claims).items() if name != "claim_curve"}
     table |= {"delta": deltas if len(deltas) > 1 else deltas[0]} if deltas else {}
-    how = Execution(
-        accept_changed_code=execution.accept_changed_code,
-        on_progress="bar" if sys.stderr.isatty() else lines_of_progress(),
-        on_message=results.warn,
-    )
+    how = {
+        name: getattr(execution, name) for name in ("executor", "workers", "accept_changed_code")
+    }
     with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
         store = chosen_store(execution.store)
         settings = read_audit(config, tables={"estimate": table}, store=store)
-        settings = executed(settings, how, executor=execution.executor, workers=execution.workers)
+        settings = settings.executed(
+            on_progress="bar" if sys.stderr.isatty() else lines_of_progress(),
+            on_message=results.warn,
+            **how,
+        )
         if claims.claim_curve is not None:
             settings = settings.claiming(claims.stated(settings.deltas))
         settings = settings.with_training_claim(results.warn)
     verdict.check_claim(settings.claim)
     if execution.only_first:
         with redirect_stdout(sys.stderr):
-            trial = settings.execution.check(settings.plan, settings.store)
+            how = {name: value for name, value in settings.how.items() if name in how}
+            trial = check_training(settings.plan, settings.store, **how)
         kept = settings.store if isinstance(settings.store, Path) else None
-        return checks.show(trial, kept, settings.warnings, as_json=delivery.as_json)
+        return _show_check(trial, kept, settings.warnings, as_json=delivery.as_json)
     return _run(settings, execution, verdict, delivery, config)
 
 
 def lines_of_progress() -> Callable[[em.rows.Progress], None]:
     """Prints a line from time to time, with the time that is left: for a log."""
     from epsilometer.measurement.first_models import duration
-    from epsilometer.measurement.rows import models_done
+    from epsilometer.measurement.run import models_done
 
     start = last = time.monotonic()
 
@@ -145,6 +147,23 @@ def lines_of_progress() -> Callable[[em.rows.Progress], None]:
     return show
 
 
+def _show_check(
+    trial: em.rows.TrainingCheck, store: Path | None, warnings: Sequence[str], *, as_json: bool
+) -> int:
+    """Print how the first models were trained, and warnings on stderr; returns the exit code."""
+    warnings = [*trial.warnings, *warnings]
+    results.warn_all(warnings)
+    for failure in trial.failures:
+        where = trial.plan.sizes.named(failure.task)
+        results.warn(f"warning: {where} failed, others did not: {failure.message}")
+    sound = not (trial.warnings or trial.failures)
+    start = "The training works." if sound else "The training ran, with warnings."
+    kept = "none" if store is None else _files.printable(store)
+    text = "\n".join([start, *table_lines(trial.summary().cells()[1:]), f"store: {kept}"])
+    place = {"store": None if store is None else str(store), "warnings": warnings}
+    return results.answer(as_json, lambda: trial.described() | place, lambda: f"{text}\n")
+
+
 def _run(
     settings: em.rows.AuditConfig,
     execution: ExecutionOptions,
@@ -153,25 +172,16 @@ def _run(
     config: Path | None,
 ) -> int:
     """Train, estimate and deliver an audit that has been read."""
-    from epsilometer.auditing.running import run_audit
+    from epsilometer.auditing.running import run_audit, speak_to
     from epsilometer.auditing.stopping import goal_of
 
     delivery.check(lambda folder: _is_same(folder, settings))
     question = verdict.question(delivery, level=settings.level)
-    goal = goal_of(
-        settings,
-        question,
-        until_width=execution.until_width,
-        until_proven=execution.until_proven,
-    )
+    width, proven = execution.until_width, execution.until_proven
+    goal = goal_of(settings, question, until_width=width, until_proven=proven)
     with redirect_stdout(sys.stderr):
-        result = run_audit(
-            settings,
-            question,
-            goal=goal,
-            estimate=lambda data, model: results.run_engine(data, model, None),
-            on_message=results.tell,
-        )
+        result = run_audit(settings, question, goal=goal)
+    speak_to(result, results.tell)
     identity = _hash(settings.plan.identity)
     return deliver(result, delivery, verdict, file=config, audit=identity, trained=True)
 
@@ -189,13 +199,8 @@ def _is_same(folder: Path, settings: em.rows.AuditConfig) -> bool:
     Raises :class:`StoreError` if the store belongs to another plan too: that error names the cause.
     """
     plan = settings.plan
-    if (folder / outputs.OUTPUTS).exists():
-        same = outputs.audit_of(folder) == _hash(plan.identity)
-    else:  # written by a version that did not note it
-        known = read_summary(folder).get("plan", {})
-        same = known.get("seed") == plan.seed and known.get("population") == plan.population.name
+    same = outputs.audit_of(folder) == _hash(plan.identity)
     if not same and isinstance(settings.store, Path) and settings.store.is_file():
-        accept = settings.execution.accept_changed_code
         with em.stores.SqliteStore(settings.store, read_only=True) as store:
-            store.check(plan, accept_changed_code=accept)
-    return bool(same)
+            store.check(plan, accept_changed_code=settings.how["accept_changed_code"])
+    return same

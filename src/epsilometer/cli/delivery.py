@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.cli import options, outputs, results
-from epsilometer.cli.gate_options import Gate, GateOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.judgement.question import Question
+    from epsilometer.report.gates import Finding
 
 REFUSED = 3
 NOT_CONVERGED = 4
+#: What an earlier run has left in a file of JUnit XML.
+MARK = b'<testsuite name="epsilometer: '
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +36,11 @@ class ThresholdOptions:
         "P", "FAIL if epsilon exceeds the claim with probability at least P. Default: 0.95."
     )
 
-    @property
-    def thresholds(self) -> em.judgement.Thresholds:
-        """The thresholds, by default those of the verdict."""
-        return self.thresholds_after(em.judgement.Thresholds())
-
-    def thresholds_after(self, known: em.judgement.Thresholds) -> em.judgement.Thresholds:
-        """The thresholds, by default those that are known."""
-        given = {"pass_at_most": self.pass_at_most, "fail_at_least": self.fail_at_least}
-        return replace(known, **{name: value for name, value in given.items() if value is not None})
+    def thresholds(self, known: em.judgement.Thresholds | None = None) -> em.judgement.Thresholds:
+        """The thresholds, by default those that are known, or those of the verdict."""
+        names = ("pass_at_most", "fail_at_least")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(known or em.judgement.Thresholds(), **given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ class VerdictOptions(ThresholdOptions):
         _validate.one_of("fail_on", self.fail_on, FAIL_ON)
         if self.error is not None:
             _validate.open_unit_interval("error", self.error)
-        _ = self.thresholds
+        self.thresholds()
 
     def check_claim(self, claim: object) -> None:
         """Refuse --fail-on without a claim."""
@@ -88,13 +87,10 @@ class VerdictOptions(ThresholdOptions):
         question = dict(known or {})
         if asked.get("claim") is not None:
             question.pop("claim_source", None)
+        independent = False if self.shared_models else None
+        asked |= {"error": self.error, "independent": independent}
         question |= {name: value for name, value in asked.items() if value is not None}
-        before = question.get("thresholds", em.judgement.Thresholds())
-        question["thresholds"] = self.thresholds_after(before)
-        if self.error is not None:
-            question["error"] = self.error
-        if self.shared_models:
-            question["independent"] = False
+        question["thresholds"] = self.thresholds(question.get("thresholds"))
         question["accept_untrusted"] = self.allow_unconverged
         question["other_models"] = OtherModels.FULL if delivery.check_model else OtherModels.QUICK
         return Question(**question)
@@ -111,13 +107,53 @@ class VerdictOptions(ThresholdOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """Where else a verdict is reported, for a pipeline."""
+
+    junit: Path | None = option(
+        "FILE", "Write the verdict as JUnit XML: a test case per claim.", "--junit"
+    )
+    annotate: str | None = option(
+        "github",
+        "Print annotations for GitHub Actions on standard error, and add a summary to the job.",
+        "--annotate",
+    )
+
+    def check_gates(self, *, force: bool) -> None:
+        """Refuse outputs that cannot be written, before any work is done."""
+        if self.annotate is not None:
+            _validate.one_of("annotate", self.annotate, ("github",))
+        path, own = self.junit, set()
+        # Every run of a pipeline writes it again; a file of anything else is kept.
+        if path is not None and path.is_file() and MARK in _files.read_bytes(path, 1000):
+            own = {path.resolve()}
+        outputs.check_file(path, (".xml",), option="--junit", force=force, own=own)
+
+    def announce(self, findings: Sequence[Finding], source: Path | None, fail_on: str) -> None:
+        """Print annotations for GitHub, and add to the summary of the job."""
+        from epsilometer.report.gates import github_commands, job_summary
+
+        if self.annotate is None:
+            return
+        shown = _in_workspace(source)
+        lines = github_commands(findings, source=shown, fail_on=fail_on)
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        sys.stderr.flush()
+        target = os.environ.get("GITHUB_STEP_SUMMARY")
+        if target:
+            text = job_summary(findings, source=shown, fail_on=fail_on)
+            with Path(target).open("a", encoding="utf-8") as file:
+                file.write(f"{text}\n")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeliveryOptions(GateOptions):
     """What is printed and written."""
 
     panel: ClassVar[str] = "Output"
 
+    #: The option that names the page.
     report_option: ClassVar[str] = "--report"
-    """The option that names the page."""
 
     as_json: bool = options.AS_JSON
     output: Path | None = option(
@@ -137,43 +173,35 @@ class DeliveryOptions(GateOptions):
 
         ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.
         """
-        outputs.check_folder(self.output, force=self.force, same=same)
-        own_paths = outputs.own_files(self.output)
-        outputs.check_file(
-            self.report,
-            outputs.PAGE_ENDINGS,
-            option=self.report_option,
-            force=self.force,
-            own=own_paths,
-        )
+        force, own = self.force, outputs.own_files(self.output)
+        outputs.check_folder(self.output, force=force, same=same)
+        page: Any = {"option": self.report_option, "force": force, "own": own}
+        outputs.check_file(self.report, outputs.PAGE_ENDINGS, **page)
 
         def written_before(folder: Path) -> bool:
-            return all(path.resolve() in own_paths for path in folder.rglob("*") if path.is_file())
+            return all(path.resolve() in own for path in folder.rglob("*") if path.is_file())
 
-        outputs.check_folder(
-            self.figures, option="--figures", force=self.force, same=written_before
-        )
-        self.check_gates(force=self.force)
+        outputs.check_folder(self.figures, option="--figures", force=force, same=written_before)
+        self.check_gates(force=force)
 
     def write(self, result: em.Result, audit: str | None) -> list[Path]:
         """Write the folder, the page and the figures; the folder notes what is written with it."""
         from epsilometer.report import writing
 
-        written, pages = [], []
-        if self.report is not None:
-            pages = writing.page_paths(result, self.report)
-        if self.output is not None:
-            outputs.remember(self.output, pages, audit=audit, done=False)
-            writing.write_result(result, self.output)
-            written.append(self.output)
-        if self.report is not None:
-            writing.write_page(result, self.report)
-            written += pages
+        folder, page = self.output, self.report
+        written = [] if page is None else writing.page_paths(result, page)
+        beside = list(written)
+        if folder is not None:
+            outputs.remember(folder, beside, audit=audit, done=False)
+            writing.write_result(result, folder)
+            written.insert(0, folder)
+        if page is not None:
+            writing.write_page(result, page)
         if self.figures is not None:
             written += writing.write_figures(result, self.figures)
-            pages += sorted(path for path in self.figures.rglob("*.*") if path.is_file())
-        if self.output is not None:
-            outputs.remember(self.output, pages, audit=audit, done=True)
+            beside += sorted(path for path in self.figures.rglob("*.*") if path.is_file())
+        if folder is not None:
+            outputs.remember(folder, beside, audit=audit, done=True)
         return written
 
 
@@ -191,16 +219,20 @@ def deliver(
     ``audit`` is the identity of an audit, and ``trained`` says whether to tell how many models it
     trained.
     """
-    from epsilometer.report.gates.findings import finding_of
+    from epsilometer.report.gates import finding_of, junit_xml
 
     judged = list(result.variants.values()) or [result]
     failure: OSError | None = None
     written: list[Path] = []
     with results.progress("report"):
         findings = [finding_of(each) for each in judged]
-        gate = Gate(options=delivery, source=file, fail_on=verdict.fail_on, findings=findings)
         try:
-            written = [*delivery.write(result, audit), *gate.write()]
+            written = delivery.write(result, audit)
+            if delivery.junit is not None:
+                name = "default audit" if file is None else file.name
+                text = junit_xml(findings, source=name, fail_on=verdict.fail_on)
+                _files.write_text(delivery.junit, text)
+                written.append(delivery.junit)
         except OSError as error:  # does not prevent the printing
             failure = error
         shown = _data(result) if delivery.as_json else _text(judged, delivery, trained=trained)
@@ -210,7 +242,7 @@ def deliver(
         results.warn_all(warnings)
     if failure is not None:
         raise failure
-    gate.announce(judged, delivery.report)
+    delivery.announce(findings, file, verdict.fail_on)
     return verdict.exit_code(judged)
 
 
@@ -218,12 +250,9 @@ def _data(result: em.Result) -> Any:
     """The output as an object for JSON."""
     if not result.variants:
         return result.to_dict()
-    models = result.origin.models
-    return {
-        "variants": [variant.to_dict() for variant in result.variants.values()],
-        "models_trained": models["trained"],
-        "models_reused": models["reused"],
-    }
+    variants = [variant.to_dict() for variant in result.variants.values()]
+    models = {f"models_{name}": result.origin.models[name] for name in ("trained", "reused")}
+    return {"variants": variants, **models}
 
 
 def _text(judged: Sequence[em.Result], delivery: DeliveryOptions, *, trained: bool) -> str:
@@ -248,3 +277,12 @@ def _text(judged: Sequence[em.Result], delivery: DeliveryOptions, *, trained: bo
     if trained and origin.stopping:
         parts.append(paragraphs([origin.stopping["sentence"]]))
     return "\n".join(parts)
+
+
+def _in_workspace(source: Path | None) -> str | None:
+    """The file as GitHub names it: relative to the workspace, else to the current folder."""
+    if source is None or not source.is_file():
+        return None
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    path = source.resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else source.as_posix()

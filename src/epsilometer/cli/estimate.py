@@ -1,21 +1,130 @@
-"""``epsilometer estimate``: the posterior of epsilon from scores, losses or counts."""
+"""``epsilometer estimate``: the posterior of epsilon from scores, losses or counts.
+
+Several files are estimated together, also with the data of a result that they update.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer.cli import options, results
-from epsilometer.cli.batches import Batches
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
 from epsilometer.cli.options import argument
+from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
-from epsilometer.inputs.recorded import CURVE
+from epsilometer.inputs.recorded import CURVE, is_result, losses_in, open_result, read_summary
+from epsilometer.inputs.source import NO_OPTIONS, LossOptions
 
 if TYPE_CHECKING:
+    from epsilometer.inputs.source import Source
     from epsilometer.judgement.question import Question
     from epsilometer.judgement.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """A result, if the first file is one, and the counts or scores of the other files.
+
+    A result alone is judged again; with other files it is updated.
+    """
+
+    before: Source | None
+    sources: tuple[Source, ...]
+
+    @classmethod
+    def read(cls, files: list[str], options: LossOptions) -> Batches:
+        """Read all files before any work is done."""
+        from epsilometer.inputs.sources import of_result, read_folder_losses
+
+        before, rest = None, list(files)
+        if files[0] != STDIN and is_result(Path(files[0])):
+            path, rest = Path(files[0]), files[1:]
+            before = of_result(open_result(path), path, NO_OPTIONS if rest else options)
+            if not rest:
+                return cls(before=before, sources=(before,))
+        if rest.count(STDIN) > 1:
+            raise InputError("expected standard input (-) once, got it twice.")
+        if before is not None:  # new losses are scored as those of its audit
+            counts = read_summary(_home(before)).get("counts", {})
+            options = replace(options, default_statistic=counts.get("statistic"))
+        sources: list[Source] = []
+        for file in rest:
+            if file == STDIN or not is_result(Path(file)):
+                sources.append(results.source_of(file, options))
+            elif losses_in(Path(file)) is not None:
+                sources.append(read_folder_losses(Path(file), options))
+            else:
+                raise InputError(
+                    f"{file}: expected new data; only the first file may be a posterior."
+                )
+        if len({source.scores is None for source in sources}) > 1:
+            raise InputError("expected counts or scores in all files, got both.")
+        return cls(before=before, sources=tuple(sources))
+
+    @property
+    def updates(self) -> bool:
+        """Whether there are new data for the result."""
+        return self.before is not None and self.sources[0].result is None
+
+    @property
+    def result(self) -> Result | None:
+        """The result that the first file is, if it is one."""
+        return None if self.before is None else self.before.result
+
+    def own(self, kind: str) -> Result | None:
+        """The result of a model; one to update must have it."""
+        if self.before is None:
+            return None
+        own: Result | None = self.before.answer(kind)
+        if self.updates and own is None:
+            raise InputError(f"{self.before.label}: has no posterior of the {kind} model.")
+        return own
+
+    @property
+    def scores(self) -> em.Scores | None:
+        """Scores of all models, if every file has them and there is no posterior to update."""
+        known = [source.models for source in self.sources if source.models is not None]
+        if self.updates or len(known) < len(self.sources):
+            return None
+        return known[0].joined(*known[1:])
+
+    def together(self, own: Result | None, parts: list[Any]) -> Any:
+        """All data, those of the result to update first."""
+        first, *rest = [own.data, *parts] if self.updates and own is not None else parts
+        for part in rest:
+            if type(part) is not type(first):
+                raise InputError(
+                    f"expected {type(first).__name__} to update with, got {type(part).__name__}."
+                )
+        return first.joined(*rest) if rest else first
+
+    def may_replace(self, folder: Path, data: Any) -> bool:
+        """Whether a folder holds the result that is judged again, or another one from the same data."""
+        if self._is_own(folder):
+            return True
+        with suppress(InputError):
+            known = open_result(folder).data if is_result(folder) else None
+            return type(known) is type(data) and bool(known == data)
+        return False
+
+    def check_output(self, folder: Path | None) -> None:
+        """Refuse the folder of a result to update: its other files are of the earlier data."""
+        if self.updates and folder is not None and self._is_own(folder):
+            raise InputError(f"{folder}: holds the result to update; name another folder.")
+
+    def _is_own(self, folder: Path) -> bool:
+        """Whether a folder is that of the result that was given."""
+        return self.before is not None and folder.resolve() == _home(self.before).resolve()
+
+
+def _home(before: Source) -> Path:
+    """The folder of a result, also of one that is given as its posterior."""
+    path = Path(before.label)
+    return path if path.is_dir() else path.parent
 
 
 @options.flat
@@ -42,27 +151,28 @@ def estimate(
     `estimate result/posterior.nc new.csv --output result-2` is the estimate from old and new data.
     """
     from epsilometer.auditing.answering import judged
-    from epsilometer.inputs.source import LossOptions
+    from epsilometer.engines import estimate as engines
     from epsilometer.judgement.judging import result_of
 
     deltas = () if delta is None else options.parse_deltas(delta)
     reading = LossOptions(**vars(losses))
     data = Batches.read(files, reading)
-    kind = assumed.kind(data.kind)
+    kind = assumed.kind((data.before or data.sources[0]).kind)
     if kind == CURVE and delivery.check_model:
         raise InputError("--check-model is for --model count; the curve model is always checked.")
-    if data.result is None:
-        options.need_delta(delta)
+    first = options.need_delta(deltas[0] if deltas else None, data.result)
     parts = [source.data(kind) for source in data.sources]
     own = data.own(kind)
     together = data.together(own, parts)
-    model = _model(data, own, kind, deltas, parts, assumed)
-    begun = None if own is None or assumed.engine else own.posterior
-    settings = None if kind == CURVE else assumed.settings(begun)
+    given = [*assumed.words, *(["delta"] if deltas else [])]
+    model = _model(data, own, assumed.made(kind, first, *parts), given, parts, assumed)
     claims.check(deltas)
     verdict.check()
     question = _question(data, model, deltas, claims, verdict, delivery)
     verdict.check_claim(question.claim)
+    settings = None
+    if kind != CURVE:
+        settings = assumed.settings(None if own is None or assumed.engine else own.posterior)
     if settings is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     data.check_output(delivery.output)
@@ -74,7 +184,7 @@ def estimate(
     else:
         if data.updates and own is not None:
             settings = own.posterior.engine
-        posterior = results.run_engine(together, model, settings)
+        posterior = engines.estimate(together, model, settings)
         result = result_of(posterior, question, scores=data.scores, on_message=results.tell)
     return deliver(result, delivery, verdict, file=Path(files[-1]))
 
@@ -110,23 +220,20 @@ def _question(
 def _model(
     data: Batches,
     own: Result | None,
-    kind: str,
-    deltas: tuple[float, ...],
+    made: Any,
+    given: list[str],
     parts: list[Any],
     assumed: options.ModelOptions,
 ) -> Any:
     """The model of the options, or of the result with these options; one to update keeps its own."""
-    from epsilometer.model.from_words import with_changes
+    from epsilometer.model.models import with_changes
 
-    delta = deltas[0] if deltas or data.result is None else data.result.delta
-    made = assumed.made(kind, delta, *parts)
-    if own is None:
+    if own is None or data.before is None:
         return made
-    name = "" if data.before is None else data.before.label
-    given, known = [*assumed.words, *(["delta"] if deltas else [])], own.posterior.model
+    name, known = data.before.label, own.posterior.model
     if not data.updates:
         return with_changes(known, made, given)
-    other = [name for name in given if with_changes(known, made, [name]) != known]
+    other = [word for word in given if with_changes(known, made, [word]) != known]
     if assumed.engine_name not in (None, own.posterior.provenance.engine):
         other.append("engine")
     if other:
@@ -134,7 +241,7 @@ def _model(
         raise InputError(
             f"{listed} contradicts {name}: leave the option out, or estimate from all files again."
         )
-    if kind != CURVE and not known.likelihood.parameters:
+    if isinstance(known, em.CountModel) and not known.likelihood.parameters:
         for source, counts in zip(data.sources, parts, strict=True):
             if counts.measured is not None and counts.measured.cross_fed:
                 results.warn(

@@ -5,8 +5,6 @@ Exit codes: 0 success, 2 invalid input or an output that cannot be written, 3 a 
 130 interrupted, 141 the reader of standard output closed it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -21,28 +19,27 @@ from epsilometer._text import in_shell_words, paragraphs
 from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
-from epsilometer.cli.compare import compare
-from epsilometer.cli.compare_attacks import compare_attacks
+from epsilometer.cli.compare import compare, compare_attacks
 from epsilometer.cli.delivery import NOT_CONVERGED
 from epsilometer.cli.estimate import estimate
-from epsilometer.cli.losses import losses_app
 from epsilometer.cli.options import Panelled
 from epsilometer.cli.plan import plan
 from epsilometer.cli.prove import prove
 from epsilometer.cli.report import report
 from epsilometer.cli.selftest import selftest
-from epsilometer.cli.status import status
+from epsilometer.cli.stores import losses_app, status
 from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+#: Prefix of the names of training threads.
 TRAINING = "train"
-"""Prefix of the names of training threads."""
 CLOSED_PIPE = 141
 
 # typer does not export the base class of its errors: BadParameter, UsageError, ClickException.
 _UsageProblem: Any = typer.BadParameter.__mro__[2]
 
+#: What ``epsilometer`` alone prints: each text with the command that it is about.
 GUIDE = (
     (
         "Epsilometer estimates the privacy loss epsilon of a training algorithm from "
@@ -64,7 +61,6 @@ GUIDE = (
     ("All commands, and the options of one:", "epsilometer -h\n  epsilometer estimate -h"),
     ("A configuration file to start from:", "epsilometer audit --show-config"),
 )
-"""What ``epsilometer`` alone prints: each text with the command that it is about."""
 
 app = typer.Typer(
     name="epsilometer",
@@ -146,7 +142,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:  # typer itself turns some interrupts into this code
         message = _interruption(arguments)
     if message:
-        annotated = code != INTERRUPTED and _value_of("--annotate", arguments) == "github"
+        annotated = code != INTERRUPTED and _given("--annotate github", arguments)
         message = in_shell_words(" ".join(message.split()))
         _print_failure(message, details, annotated=annotated)
     training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
@@ -164,7 +160,7 @@ def _print_failure(message: str, details: str, *, annotated: bool) -> None:
         # The user's own traceback: printable text, line by line.
         sys.stderr.writelines(f"{_files.printable(line)}\n" for line in details.splitlines())
         if annotated:
-            from epsilometer.report.gates.annotations import error_command
+            from epsilometer.report.gates import error_command
 
             sys.stderr.write(f"{error_command(message)}\n")
         sys.stderr.flush()
@@ -174,22 +170,14 @@ def _interruption(arguments: Sequence[str]) -> str:
     """What an interrupted command leaves."""
     if arguments[:1] != ["audit"]:
         return "interrupted."
-    if _value_of("--store", arguments) == "none":
+    if _given("--store none", arguments):
         return "interrupted; with --store none no models are kept."
     return "interrupted; finished models are kept: repeat the command to continue."
 
 
-def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """The value of an option; the command itself may not have got to read it."""
-    text = None
-    for number, argument in enumerate(arguments):
-        if argument == "--":
-            break
-        if argument == option:
-            text = arguments[number + 1] if number + 1 < len(arguments) else None
-        elif argument.startswith(f"{option}="):
-            text = argument.partition("=")[2]
-    return text
+def _given(option: str, arguments: Sequence[str]) -> bool:
+    """Whether an option has that value; the command itself may not have got to read it."""
+    return option in " ".join(arguments).replace("=", " ")
 
 
 def _pipe_closed() -> int:

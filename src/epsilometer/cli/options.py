@@ -23,14 +23,18 @@ from epsilometer.errors import InputError
 
 ENGINES = ("exact", "mcmc", "published")
 FREE = "free"
+#: Probability of the credible intervals by default, as in Python.
 DEFAULT_LEVEL = 0.9
-"""Probability of the credible intervals by default, as in Python."""
 
 
 def option(metavar: str | None, text: str, *names: str, default: Any = None) -> Any:
     """A typer option; the shell completes the choices in ``metavar`` (``exact|mcmc``)."""
     choices = choices_in(metavar)
-    completion = None if not choices else lambda incomplete: _starting(choices, incomplete)
+
+    def starting(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    completion = starting if choices else None
     return typer.Option(default, *names, metavar=metavar, help=text, autocompletion=completion)
 
 
@@ -54,10 +58,6 @@ def choices_in(metavar: str | None) -> list[str]:
     """
     words = (metavar or "").split("|")
     return [word for word in words if word == word.lower() and ":" not in word and word]
-
-
-def _starting(choices: list[str], incomplete: str) -> list[str]:
-    return [choice for choice in choices if choice.startswith(incomplete)]
 
 
 AS_JSON = flag("Print one JSON object instead of text.", "--json")
@@ -132,11 +132,11 @@ class ModelOptions:
     """The model, its assumptions, and the engine of the count model."""
 
     panel: ClassVar[str] = "Assumptions"
+    #: Options that one of the two models has.
     only: ClassVar[dict[str, tuple[str, ...]]] = {
         "curve": ("family", "mixing"),
         "count": ("likelihood", "dependence", "engine"),
     }
-    """Options that one of the two models has."""
 
     model: str | None = option(
         "curve|count",
@@ -182,8 +182,8 @@ class ModelOptions:
 
     @property
     def words(self) -> dict[str, Any]:
-        """The given assumptions, as `model.from_words` has them; None for a free strength."""
-        from epsilometer.model.mixtures import mixing_of
+        """The given assumptions, as `models.model_of` has them; None for a free strength."""
+        from epsilometer.model.family import mixing_of
 
         words = {name: value for name, value in given(self).items() if name not in NO_WORDS}
         if self.strength is not None:
@@ -199,7 +199,7 @@ class ModelOptions:
 
     def made(self, kind: str, delta: float, *data: Any) -> Any:
         """The model with these assumptions; counts determine the default likelihood."""
-        from epsilometer.model.from_words import curve_model_of, likelihood_for, model_of
+        from epsilometer.model.models import curve_model_of, likelihood_for, model_of
 
         words = self.words
         if kind == "curve":
@@ -216,13 +216,12 @@ class ModelOptions:
     def settings(self, start: Any = None) -> em.engines.McmcSettings | None:
         """Settings of the chains, None for quadrature; a posterior ``start`` keeps its own engine."""
         if start is not None:
-            chains = start.provenance.engine == "mcmc"
-            return start.engine if chains else None
+            return start.engine if start.provenance.engine == "mcmc" else None
         return chains_of(self.engine) if self.engine_name == "mcmc" else None
 
 
+#: Options that are not assumptions.
 NO_WORDS = ("model", "engine")
-"""Options that are not assumptions."""
 
 
 def chains_of(engine: str | None) -> em.engines.McmcSettings:
@@ -329,16 +328,19 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
 
 # --- deltas -----------------------------------------------------------------------------------
 
+#: Most deltas of a curve; more are finer than a plot or table can show.
 MOST_DELTAS = 1000
-"""Most deltas of a curve; more are finer than a plot or table can show."""
 
 
-def need_delta(delta: Any) -> None:
-    """Refuse to continue without a delta."""
+def need_delta(delta: float | None, result: em.Result | None = None) -> float:
+    """The delta, or that of the result; without one nothing continues."""
+    if delta is None and result is not None:
+        delta = result.delta
     if delta is None:
         raise InputError(
             "expected --delta D with 0 <= D < 1: this privacy parameter has no default."
         )
+    return delta
 
 
 def refuse_deltas(option: str, needed: str, deltas: tuple[float, ...]) -> None:
@@ -352,9 +354,9 @@ def parse_deltas(text: str) -> tuple[float, ...]:
     if ":" in text:
         return _grid(text, refusal)
     deltas = tuple(_validate.delta(number(part, refusal)) for part in text.split(","))
-    for index, value in enumerate(deltas):
-        if value in deltas[:index]:
-            raise InputError(f"expected distinct deltas, got {value:g} twice in --delta.")
+    twice = [value for value in deltas if deltas.count(value) > 1]
+    if twice:
+        raise InputError(f"expected distinct deltas, got {twice[0]:g} twice in --delta.")
     if len(deltas) > MOST_DELTAS:
         raise InputError(f"expected at most {MOST_DELTAS} deltas, got {len(deltas)}.")
     return deltas

@@ -4,8 +4,6 @@ A result folder remembers in ``outputs.json`` which audit it belongs to, and whi
 were written with it, so that the same audit may write them again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -28,14 +26,14 @@ TABLE_ENDINGS = (".csv", ".json")
 LOSS_ENDINGS = (".csv", ".parquet")
 POOL_ENDINGS = (".npz", ".parquet", ".csv")
 
+#: A name that ends so is meant to be a file, so it is refused where a folder is expected.
 FILE_ENDINGS = frozenset(
     {*PAGE_ENDINGS, *FIGURE_ENDINGS, *TABLE_ENDINGS, *POOL_ENDINGS}
     | {".txt", ".md", ".nc", ".toml", ".db", ".xml", ".docx", ".xlsx", ".zip", ".jpg", ".jpeg"}
 )
-"""A name that ends so is meant to be a file, so it is refused where a folder is expected."""
 
+#: Whether a folder holds a result of the audit, or of the data, that is about to be written there.
 Same = Callable[[Path], bool]
-"""Whether a folder holds a result of the audit, or of the data, that is about to be written there."""
 
 
 def check_ending(path: Path | None, endings: Sequence[str], *, option: str) -> None:
@@ -95,6 +93,14 @@ def check_folder(
     parent = next(path for path in folder.absolute().parents if path.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(f"{folder}: the folder for {option} cannot be created.")
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Save a figure in the format that the name tells."""
+    from epsilometer.report.figures.chart import save_figure
+
+    form = path.suffix.lower().lstrip(".")
+    _files.replace(path, lambda temporary: save_figure(figure, temporary, form=form))
 
 
 def never(folder: Path) -> bool:

@@ -18,8 +18,7 @@ from epsilometer.inputs.recorded import COUNT, CURVE
 
 if TYPE_CHECKING:
     from epsilometer.planning.designs import Design
-    from epsilometer.planning.goals import Goal
-    from epsilometer.planning.scenarios import Scenario
+    from epsilometer.planning.goals import Goal, Scenario
 
 PLAN, SIZES, FIGURE = "plan.json", "plan.csv", "plan.png"
 MANY, ONE_RUN, POOL = "many", "one-run", "pool"
@@ -57,7 +56,7 @@ class ScenarioOptions:
     def made(self) -> tuple[em.CountModel | em.CurveModel, Scenario]:
         """The model and the assumed truth."""
         from epsilometer.model.families import FAMILIES
-        from epsilometer.model.from_words import curve_model_of, model_of
+        from epsilometer.model.models import curve_model_of, model_of
 
         if self.model is not None:
             _validate.one_of("model", self.model, (CURVE, COUNT))
@@ -94,10 +93,9 @@ class ScenarioOptions:
 
     def _pilot(self, path: Path) -> Any:
         """The posterior of a pilot: that of a result, or estimated from its data."""
-        from epsilometer.inputs.source import LossOptions
-        from epsilometer.model.from_words import curve_model_of, likelihood_for, model_of
+        from epsilometer.model.models import model_of
 
-        source = results.source_of(str(path), LossOptions())
+        source = results.source_of(str(path))
         kind = COUNT if self.counted else self.model or source.kind
         answer = source.answer(kind)
         if answer is not None:
@@ -105,14 +103,10 @@ class ScenarioOptions:
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name} is that of the pilot's result; leave it out.")
             return answer.posterior
-        known = None if source.result is None else source.result.delta
-        delta: Any = known if self.delta is None else self.delta
-        options.need_delta(delta)
-        data = source.data(kind)
-        if kind == CURVE:
-            return em.estimate(data, curve_model_of(delta))
-        words = self.likelihood or likelihood_for(data)
-        return em.estimate(data, model_of(_validate.delta(delta), likelihood=words))
+        delta = options.need_delta(self.delta, source.result)
+        if self.likelihood is None:
+            return em.estimate(source, kind, delta=delta)
+        return em.estimate(source, model_of(delta, likelihood=self.likelihood))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +123,7 @@ class GoalOptions:
         if self.width is not None:
             goals.append(em.goals.IntervalWidth(at_most=self.width))
         if self.claim is not None:
-            goals.append(em.goals.DecidedClaim(claim=self.claim, thresholds=sides.thresholds))
+            goals.append(em.goals.DecidedClaim(claim=self.claim, thresholds=sides.thresholds()))
         if self.prove is not None:
             goals.append(em.goals.ProvenEpsilon(at_least=self.prove))
         if not goals:
@@ -186,15 +180,6 @@ class SearchOptions:
     workers: int | None = options.PROCESSES
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOutput:
-    """What is printed and written."""
-
-    as_json: bool = options.AS_JSON
-    output: Path | None = option("DIR", f"Write {PLAN}, {SIZES} and {FIGURE} to this folder.")
-    force: bool = outputs.FORCE
-
-
 @options.flat
 def plan(
     *,
@@ -209,7 +194,9 @@ def plan(
     sizes: DesignOptions,
     search: SearchOptions,
     sides: ThresholdOptions,
-    delivery: PlanOutput,
+    as_json: bool = options.AS_JSON,
+    output: Path | None = option("DIR", f"Write {PLAN}, {SIZES} and {FIGURE} to this folder."),
+    force: bool = outputs.FORCE,
 ) -> int:
     """Plan the size of an audit before training anything.
 
@@ -219,7 +206,7 @@ def plan(
     from epsilometer.planning import wording
 
     wanted, chosen = goals.made(sides), sizes.made(design)
-    outputs.check_folder(delivery.output, force=delivery.force, same=outputs.never)
+    outputs.check_folder(output, force=force, same=outputs.never)
     model, truth = scenario.made()
     settings = {"workers": os.cpu_count() or 1} | options.given(search)
     with results.counting("simulated audits") as on_progress:
@@ -232,10 +219,8 @@ def plan(
             on_message=results.warn,
             **settings,
         )
-    written = [] if delivery.output is None else _write(found, delivery.output)
-    return results.answer(
-        delivery.as_json, lambda: wording.described(found), lambda: _text(found, written)
-    )
+    written = [] if output is None else _write(found, output)
+    return results.answer(as_json, lambda: wording.described(found), lambda: _text(found, written))
 
 
 def _text(found: em.goals.AuditPlan, written: list[Path]) -> str:

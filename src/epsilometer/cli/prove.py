@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import epsilometer as em
 from epsilometer import _validate
-from epsilometer._text import wrapped
+from epsilometer._display import view_of
+from epsilometer._text import table_lines, wrapped
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import REFUSED
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
-
-FACT_COLUMNS = 11
-"""Columns of the labels below the answer."""
+from epsilometer.inputs.source import LossOptions
 
 
 def prove(
@@ -46,8 +44,6 @@ def prove(
     models are being trained. Proofs from counts, canaries and points that share models are valid for one
     planned analysis.
     """
-    from epsilometer.inputs.source import LossOptions
-
     if error is not None:
         _validate.open_unit_interval("error", error)
     _validate.one_of("fail_on", fail_on, ("never", "proven"))
@@ -55,10 +51,7 @@ def prove(
         options.check_claim(claim)
     source = results.source_of(file, LossOptions(statistic=statistic, variant=variant))
     result = source.result
-    if delta is None and result is not None:
-        delta = result.delta
-    options.need_delta(delta)
-    delta = _validate.delta(delta)
+    delta = _validate.delta(options.need_delta(delta, result))
     stated: Any = claim
     if claim is None and result is not None and delta == result.delta:
         stated = result.question.claim
@@ -79,47 +72,17 @@ def prove(
 
 def _text(proof: em.Proof, data: Any) -> str:
     """The answer as text for a terminal."""
-    from epsilometer._text import counted
-    from epsilometer.judgement.units import units_of
     from epsilometer.proofs.proof import rounded_down
-    from epsilometer.report.text.sentences import e_value_text
 
-    at = f"at delta = {proof.delta:g}"
-    finding = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}"
+    at, table = f"at delta = {proof.delta:g}", proof.summary()
+    finding = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}."
     if not proof.at_least > 0:
-        finding = f"Nothing is proven {at}: the attacks do not rule out epsilon = 0"
+        finding = f"Nothing is proven {at}: the attacks do not rule out epsilon = 0."
     if proof.claim is not None:
         word = "Refuted" if proof.refuted else "Not refuted"
         finding = f"{word}: a claim of {proof.claim:g}. {finding}"
-    models = int(data.trials_h0.sum() + data.trials_h1.sum())
-    when = (
-        "valid at any time, however often you check"
-        if proof.any_time
-        else "valid for one planned analysis, not for repeated checks"
-    )
-    facts = [("error", f"at most {100 * proof.error:g} %, {when}"), ("assumes", proof.assumes)]
-    if proof.e_value is not None:
-        needed = f"refuted from {1 / proof.error:g}"
-        facts.append(("e-value", f"{e_value_text(proof.e_value)} against the claim; {needed}"))
-    what, bases = "trials", counted(len(data), "challenge base")
-    if hasattr(data, "bases"):
-        units = units_of(data)
-        what, bases = units.scored, units.bases(len(data))
-        if data.shared_models:
-            models, what = data.shared_models, "shared models"
-    facts.append(("data", f"{bases}, {models:,} {what}"))
-    if proof.hopeless is not None:
-        facts.append(("note", proof.hopeless))
-    elif math.isfinite(proof.most_provable):
-        most = rounded_down(proof.most_provable)
-        separated = "canaries" if data.one_run else "models with and without the point"
-        facts.append(("at most", f"{most} could be proven, if all {separated} were separated"))
-    lines = [*wrapped(f"{finding}."), ""]
-    for label, text in facts:
-        lines += wrapped(text, first=f"{label:<{FACT_COLUMNS}}", rest=" " * FACT_COLUMNS)
+    notes = [*table.notes, f"Data: {view_of(data).words(data)}."]
     if not proof.refuted:
-        lines += [
-            "",
-            *wrapped("A claim that is not refuted is not proven: attacks can only refute."),
-        ]
-    return "\n".join(lines) + "\n"
+        notes.append("A claim that is not refuted is not proven: attacks can only refute.")
+    lines = [*wrapped(finding), "", *table_lines(table.cells()[1:]), ""]
+    return "\n".join([*lines, *(line for note in notes for line in wrapped(note))]) + "\n"

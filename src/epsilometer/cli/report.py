@@ -1,34 +1,25 @@
 """``epsilometer report``: an HTML report on a result or on data, and its verdict."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from epsilometer.cli import options, outputs, results
+from epsilometer.cli import options, results
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
-from epsilometer.cli.gate_options import GateOptions
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportDelivery(DeliveryOptions):
+class PageOptions(DeliveryOptions):
     """The page is the output of `report`."""
 
     report_option: ClassVar[str] = "--output"
 
-
-@dataclass(frozen=True, kw_only=True)
-class PageOptions(GateOptions):
-    """What is written next to the page, and printed."""
-
-    details: bool = options.DETAILS
-    figures: Path | None = options.FIGURES
-    force: bool = outputs.FORCE
-    as_json: bool = options.AS_JSON
-    check_model: bool = options.CHECK_MODEL
+    output: ClassVar[None] = None  # type: ignore[misc]
+    report: Path | None = option(
+        "FILE", "Write the HTML report here.", "--output", "-o", "--report"
+    )
 
 
 @options.flat
@@ -39,24 +30,19 @@ def report(
         "`estimate` reads them, with --delta: they are estimated with the default model first.",
     ),
     *,
-    output: Path | None = option(
-        "FILE", "Write the HTML report here.", "--output", "-o", "--report"
-    ),
     delta: float | None = option("D", "Data: the delta of (epsilon, delta)-DP, in [0, 1)."),
     claim: float | None = options.CLAIM,
     level: float | None = options.LEVEL,
     verdict: VerdictOptions,
-    page: PageOptions,
+    delivery: PageOptions,
 ) -> int:
     """Judge a result and write an HTML report."""
     from epsilometer.auditing.answering import result_for
-    from epsilometer.inputs.source import LossOptions
 
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
-    delivery = ReportDelivery(output=None, report=output, **vars(page))
     verdict.check()
     delivery.check()
-    source = results.source_of(result, LossOptions())
+    source = results.source_of(result)
     known = source.result
     if known is None:
         options.need_delta(delta)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import epsilometer as em
 from epsilometer import _files, _progress
 from epsilometer._text import in_shell_words
+from epsilometer.inputs.source import NO_OPTIONS, LossOptions
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.source import LossOptions, Source
+    from epsilometer.inputs.source import Source
     from epsilometer.measurement.designs import Design
 
 Report = Callable[[str], None]
@@ -25,13 +26,13 @@ Advance = Callable[[int, int], None]
 
 STDIN, STDIN_NAME = "-", "standard input"
 
+#: Between lines of progress where there is no terminal: few enough for a log.
 SECONDS_BETWEEN_LINES = 5
-"""Between lines of progress where there is no terminal: few enough for a log."""
 
 warn, tell = _files.warn, _progress.tell
 
+#: Warnings that this run has printed.
 _warned: set[str] = set()
-"""Warnings that this run has printed."""
 
 
 def warn_all(sentences: Iterable[str]) -> None:
@@ -59,16 +60,6 @@ def heard() -> Iterator[None]:
         usual: Any = warnings.showwarning
         warnings.showwarning = show  # type: ignore[assignment]
         yield
-
-
-def run_engine(data: Any, model: Any, settings: Any) -> Any:
-    """Estimate with a progress display."""
-    from epsilometer.engines import estimate as estimates
-
-    if hasattr(model, "check"):
-        model.check(data)
-    run: Any = estimates.estimate
-    return run(data, model, settings)
 
 
 @contextmanager
@@ -127,7 +118,7 @@ def _standard_input() -> str:
     return _files.decode(content, name=STDIN_NAME)
 
 
-def source_of(file: str, options: LossOptions) -> Source:
+def source_of(file: str, options: LossOptions = NO_OPTIONS) -> Source:
     """The data of a file, a folder, a store or standard input."""
     from epsilometer.inputs import held, sources
 
@@ -136,27 +127,20 @@ def source_of(file: str, options: LossOptions) -> Source:
     return sources.read_text(_standard_input(), STDIN_NAME, options)
 
 
-def warn_of_failures(path: Path) -> None:
-    """Warn if models of a store failed: the remaining ones are a selection."""
-    from epsilometer.inputs.loss_files import failures_in
-    from epsilometer.model.flaws import failure_flaws
-
-    warn_all(failure_flaws(failures_in(path)))
-
-
 def losses_of(
     file: str, variant: str | None, shadows: int | None = None
 ) -> tuple[em.Losses, Design]:
     """Losses of a file, a store or standard input, and their design."""
-    from epsilometer.inputs import loss_files
+    from epsilometer.inputs import sources
+    from epsilometer.model.counts import failure_flaws
 
     if file != STDIN:
-        measured = loss_files.read_losses(Path(file), variant, shadows)
-        warn_of_failures(Path(file))
-        return measured
-    loss_files.refuse_variant(variant)
+        losses, design, failed = sources.read_losses(Path(file), variant, shadows)
+        warn_all(failure_flaws(failed or 0))
+        return losses, design
+    sources.refuse_variant(variant)
     losses = em.Losses.parse_csv(_standard_input(), name=STDIN_NAME)
-    return losses, loss_files.design_for(losses, shadows)
+    return losses, sources.design_for(losses, shadows)
 
 
 def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +21,19 @@ from epsilometer.inputs.loading import load_object, run_user_code, statistic_of
 if TYPE_CHECKING:
     from epsilometer.checks.selftest import SelfTest
 
+#: Lower bounds of epsilon by the name of the pipeline, for one null dataset.
 Bounds = Callable[[Any], dict[str, float]]
-"""Lower bounds of epsilon by the name of the pipeline, for one null dataset."""
 
 THRESHOLD_HINT = "Is a threshold selected on the same scores that it is evaluated on?"
 POWER_HINT = "Passing says nothing about power: a pipeline that always returns 0 passes too."
+#: Target rates at which losses are attacked: dependence is visible at some more than at others.
 RATES = (0.02, 0.1, 0.3, 0.5)
-"""Target rates at which losses are attacked: dependence is visible at some more than at others."""
 DEPENDENCE_HINT = (
     "Decisions of cross-fed models depend on each other, so bounds for independent trials are "
     "overconfident: estimate with `--likelihood correlated`, or train separate shadow models."
 )
+#: Characters of a pipeline's name in the table.
 LONGEST_LABEL = 46
-"""Characters of a pipeline's name in the table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,26 +82,25 @@ def selftest(
 
     The exit code is 3 if it reports a positive epsilon too often.
     """
-    from epsilometer.checks.selftest import null_scores
+    from epsilometer.checks.selftest import count_alarms, null_scores
 
+    drawn: Iterable[Any]
     null.check()
     if file is not None and pipeline is not None:
         raise InputError("expected LOSSES or --pipeline, got both.")
     if file is not None:
-        tests = _tested(null, *_null_losses(file, variant, statistic, method, null))
-        return _report(tests, DEPENDENCE_HINT, as_json=as_json)
-    scores = null_scores(null.runs, null.canaries, seed=null.seed)
-    if pipeline is not None:
-        tests = _tested(null, scores, _function(pipeline))
-        return _report(tests, THRESHOLD_HINT, as_json=as_json)
-    return _report_shipped(_tested(null, scores, _shipped(null)), as_json=as_json)
-
-
-def _tested(null: NullData, drawn: Iterable[Any], bounds: Bounds) -> list[SelfTest]:
-    from epsilometer.checks.selftest import count_alarms
-
+        drawn, bounds = _null_losses(file, variant, statistic, method, null)
+    else:
+        drawn = null_scores(null.runs, null.canaries, seed=null.seed)
+        bounds = _shipped(null) if pipeline is None else _function(pipeline)
     with results.progress("null data", unit=" datasets") as (_, advance):
-        return count_alarms(drawn, null.runs, bounds, null.significance, advance)
+        tests = count_alarms(drawn, null.runs, bounds, null.significance, advance)
+    if file is None and pipeline is None:
+        said, broken = _judged_shipped(tests)
+    else:
+        said, broken = _judged(tests, THRESHOLD_HINT if file is None else DEPENDENCE_HINT)
+    results.answer(as_json, lambda: _described(tests, said), lambda: _text(tests, said))
+    return REFUSED if broken else 0
 
 
 def _function(pipeline: str) -> Bounds:
@@ -160,22 +159,23 @@ def _shipped(null: NullData) -> Bounds:
     return bounds
 
 
-def _report_shipped(tests: list[SelfTest], *, as_json: bool) -> int:
+def _judged_shipped(tests: list[SelfTest]) -> tuple[str, bool]:
+    """What is said of the bounds that ship, and whether it is bad."""
     *own, control = tests
     broken = [test.label for test in own if test.broken]
-    last = (
+    if broken:
+        return f"BROKEN: {'; '.join(broken)}.", True
+    if not control.broken:
+        few = "The negative control was not detected: too few runs or canaries for a conclusion."
+        return few, True
+    return (
         "All bounds have error rates within their stated levels on null scores; the negative control is "
         "detected."
-    )
-    if not control.broken:
-        last = "The negative control was not detected: too few runs or canaries for a conclusion."
-    if broken:
-        last = f"BROKEN: {'; '.join(broken)}."
-    _say(tests, last, as_json=as_json)
-    return REFUSED if broken or not control.broken else 0
+    ), False
 
 
-def _report(tests: list[SelfTest], hint: str, *, as_json: bool) -> int:
+def _judged(tests: list[SelfTest], hint: str) -> tuple[str, bool]:
+    """What is said of a user's pipeline or losses, and whether it is bad."""
     worst = max(tests, key=lambda test: test.alarms)
     promised = f"{100 * worst.significance:g}\u00a0%"
     seen = f"false alarms in {worst.alarms} of {worst.runs} runs, at most {promised} allowed"
@@ -184,20 +184,20 @@ def _report(tests: list[SelfTest], hint: str, *, as_json: bool) -> int:
         said = f"BROKEN: {seen}. {hint}"
     elif worst.alarms > worst.significance * worst.runs:
         said = f"SUSPECT: {seen}, but within chance; use more --runs."
-    _say(tests, f"{said} {POWER_HINT}", as_json=as_json)
-    return REFUSED if worst.broken else 0
+    return f"{said} {POWER_HINT}", worst.broken
 
 
-def _say(tests: list[SelfTest], last: str, *, as_json: bool) -> None:
-    if as_json:
-        data = [{"pipeline": test.label, **asdict(test), "broken": test.broken} for test in tests]
-        for row in data:
-            del row["label"]
-        results.say_json({"tests": plain(data), "verdict": last})
-        return
+def _described(tests: list[SelfTest], said: str) -> dict[str, Any]:
+    data = [{"pipeline": test.label, **plain(test), "broken": test.broken} for test in tests]
+    for row in data:
+        del row["label"]
+    return {"tests": data, "verdict": said}
+
+
+def _text(tests: list[SelfTest], said: str) -> str:
     rows = [("null data: epsilon is 0", "false alarms", "largest", "")]
     for test in tests:
         name = _files.printable(test.label)[:LONGEST_LABEL]
         share, mark = f"{100 * test.alarms / test.runs:.1f} %", "BROKEN" * test.broken
         rows.append((name, share, f"{test.largest:.3f}", mark))
-    results.say("\n".join([*table_lines(rows), "", paragraphs([last])]))
+    return "\n".join([*table_lines(rows), "", paragraphs([said])])

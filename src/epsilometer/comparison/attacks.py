@@ -6,29 +6,29 @@ Also splits the gap to a claim into the parts due to the estimator, the attack a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray, IntArray, OnMessage
+from epsilometer._text import plain
 from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, held_out_scores
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.engines.curve.engine import CurveSettings
-from epsilometer.engines.curve.posterior import interval_of
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CurveModel
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import ERROR, prove
 
+#: False-positive rates at which attacks are commonly compared.
 RATES = (0.001, 0.01)
-"""False-positive rates at which attacks are commonly compared."""
 
+#: Grid of the drawn ROC curves.
 SMALLEST_RATE, CURVE_POINTS = 1e-5, 120
-"""Grid of the drawn ROC curves."""
 
 JUDGED = "judged"
 
@@ -37,8 +37,6 @@ SAME_ORDER = (
     "same epsilon; their ROC curves, computed from cross-fed p-values, differ because p-values compare "
     "models across bases."
 )
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,15 +113,10 @@ class AttackRow:
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        rates = {f"true_positive_rate_at_{rate:g}": _plain(self.roc.at(rate)) for rate in RATES}
-        return {
-            "attack": self.attack,
-            "points": self.points,
-            "auc": self.roc.auc,
-            **rates,
-            "proven": self.proven,
-            "shown": dict(zip(("low", "median", "high"), self.shown, strict=True)),
-        }
+        rates = {f"true_positive_rate_at_{rate:g}": self.roc.at(rate) for rate in RATES}
+        shown = dict(zip(("low", "median", "high"), self.shown, strict=True))
+        row = {"attack": self.attack, "points": self.points, "auc": self.roc.auc}
+        return dict(plain(row | rates | {"proven": self.proven, "shown": shown}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +136,46 @@ class Gap:
     points: float
     unexplained: float
 
-    def described(self) -> dict[str, float]:
-        """As plain values for JSON."""
-        return dict(vars(self))
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """What every attack is asked: delta, error and credible level.
+
+    ``own`` is the audit's own attack, of which the gap to the ``claim`` is told; ``source`` names the
+    data.
+    """
+
+    delta: float
+    source: str = "these losses"
+    own: str = ""
+    claim: float | None = None
+    error: float = ERROR
+    level: float = 0.9
+    #: Whether the bases have separately trained models.
+    independent: bool = True
+    report: OnMessage | None = None
+
+    def row(self, attack: str, points: str, roc: Roc, scores: Scores | PoolScores) -> AttackRow:
+        """What the scores of an attack prove, and show of the worst base under the curve model."""
+        proof = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
+        by_base = scores.by_point() if isinstance(scores, PoolScores) else scores
+        # A coarse grid is enough: no verdict depends on the last digits of a table.
+        posterior = CurveSettings().estimate_quickly(by_base, CurveModel(delta=self.delta))
+        low, high = posterior.credible_interval("shown", self.level)
+        shown = low, float(posterior.shown.quantile(0.5)), high
+        return AttackRow(attack=attack, points=points, roc=roc, proven=proof.at_least, shown=shown)
+
+    def compared(
+        self, rows: Sequence[AttackRow], sets: Sequence[AttackRow], **more: Any
+    ) -> AttackComparison:
+        """The comparison of these rows, best first, with the gap to the claim."""
+        gap = gap_of(self.claim, self.own, rows, sets)
+        return AttackComparison(judge=self, rows=rows, point_sets=sets, gap=gap, **more)
+
+    def say(self, text: str) -> None:
+        """Report progress."""
+        if self.report is not None:
+            self.report(text)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,65 +192,23 @@ class AttackComparison:
         Attacks that cannot run on these losses, and why.
     """
 
-    source: str
-    delta: float
-    error: float
-    level: float
-    rows: tuple[AttackRow, ...]
-    point_sets: tuple[AttackRow, ...]
+    judge: Judge
+    rows: Sequence[AttackRow]
+    point_sets: Sequence[AttackRow]
     gap: Gap | None
-    skipped: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
+    skipped: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
-            "source": self.source,
-            "delta": self.delta,
-            "error": self.error,
-            "level": self.level,
+            **{name: getattr(self.judge, name) for name in ("source", "delta", "error", "level")},
             "attacks": [row.described() for row in self.rows],
             "points": [row.described() for row in self.point_sets],
             "skipped": [{"attack": name, "reason": reason} for name, reason in self.skipped],
-            "gap": None if self.gap is None else self.gap.described(),
+            "gap": None if self.gap is None else dict(vars(self.gap)),
             "notes": list(self.notes),
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judge:
-    """Delta, error and credible level at which every attack is evaluated."""
-
-    delta: float
-    error: float = ERROR
-    level: float = 0.9
-    independent: bool = True
-    """Whether the bases have separately trained models."""
-    report: Report | None = None
-
-    def proven(self, scores: Scores | PoolScores) -> float:
-        """The epsilon that the scores prove."""
-        proof = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
-        return proof.at_least
-
-    def shown(self, scores: Scores) -> tuple[float, float, float]:
-        """Epsilon of the worst base under the curve model: lower end, median, upper end."""
-        # A coarse grid is enough: no verdict depends on the last digits of a table.
-        posterior = CurveSettings().estimate_quickly(scores, CurveModel(delta=self.delta))
-        low, high = (float(end) for end in interval_of(posterior.shown, self.level))
-        return low, float(posterior.shown.quantile(0.5)), high
-
-    def compared(
-        self, rows: Sequence[AttackRow], sets: Sequence[AttackRow], **more: Any
-    ) -> AttackComparison:
-        """The comparison of these rows."""
-        asked: dict[str, Any] = {"delta": self.delta, "error": self.error, "level": self.level}
-        return AttackComparison(rows=tuple(rows), point_sets=tuple(sets), **asked, **more)
-
-    def say(self, text: str) -> None:
-        """Report progress."""
-        if self.report is not None:
-            self.report(text)
 
 
 def compare_pool_attacks(
@@ -228,11 +216,8 @@ def compare_pool_attacks(
     attacks: Mapping[str, PoolAttack],
     *,
     teachers: IntArray,
-    own: str,
     points: Mapping[str, IntArray],
     judge: Judge,
-    source: str,
-    claim: float | None = None,
 ) -> AttackComparison:
     """Run every attack on a pool.
 
@@ -243,83 +228,62 @@ def compare_pool_attacks(
         reason.
     teachers
         Indices of the models that the attack learns from; the other models are judged.
-    own
-        Name of the audit's own attack; without it the gap is not computed.
     points
         Sets of points by name; the first is the one that the audit judges.
     """
-    skipped, rows, curves = [], [], {}
-    first, *_ = points
+    skipped, rows = [], []
+
+    def row_of(attack: PoolAttack, name: str, roc: Roc | None = None) -> AttackRow:
+        roc = roc or roc_of(*cross_fitted_scores(losses, attack).pooled())
+        scores = held_out_scores(losses, attack, teachers=teachers, points=points[name])
+        return judge.row(attack.name, name, roc, scores)
+
+    first, *others = points
     for name, attack in attacks.items():
         judge.say(f"attack {name}")
         try:
             attack.check(losses)
             if attack.least_teachers > len(teachers):
                 raise InputError(f"it needs at least {attack.least_teachers} models to learn from.")
-            curves[name] = roc_of(*cross_fitted_scores(losses, attack).pooled())
-            rows.append(_row(losses, attack, teachers, (first, points[first]), curves[name], judge))
+            rows.append(row_of(attack, first))
         except InputError as error:
             skipped.append((name, str(error)))
     if not rows:
-        raise InputError(f"no attack can run on {source}: {skipped[0][1]}")
-    rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
-    best = rows[0]  # by proven epsilon: an imprecise attack can have a higher median
+        raise InputError(f"no attack can run on {judge.source}: {skipped[0][1]}")
+    best, *_ = rows = _best_first(rows)
     sets = [best]
-    for name, chosen in list(points.items())[1:]:
+    for name in others:
         judge.say(f"points {name}")
-        attack = attacks[best.attack]
-        sets.append(_row(losses, attack, teachers, (name, chosen), curves[best.attack], judge))
-    gap = gap_of(claim, own, rows, sets)
-    return judge.compared(rows, sets, source=source, skipped=tuple(skipped), gap=gap)
+        sets.append(row_of(attacks[best.attack], name, best.roc))
+    return judge.compared(rows, sets, skipped=skipped)
+
+
+def _best_first(rows: Sequence[AttackRow]) -> list[AttackRow]:
+    """By proven epsilon: an imprecise attack can have a higher median."""
+    return sorted(rows, key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
 
 
 def compare_model_attacks(
-    attacks: Mapping[str, tuple[AttackResult, Scores]],
-    *,
-    own: str,
-    judge: Judge,
-    source: str,
-    claim: float | None = None,
+    attacks: Mapping[str, tuple[AttackResult, Scores]], judge: Judge
 ) -> AttackComparison:
     """Compare attacks on models of challenge bases: ROC curves from p-values, epsilon from scores.
 
     Within a base an attack ranks models by its statistic, so attacks that share a statistic prove and
     show the same epsilon; they differ in how they compare bases.
     """
-    known: dict[str, tuple[float, tuple[float, float, float]]] = {}
+    known: dict[str, AttackRow] = {}
     rows = []
     for name, (attacked, scores) in attacks.items():
         judge.say(f"attack {name}")
-        if attacked.statistic not in known:
-            known[attacked.statistic] = judge.proven(scores), judge.shown(scores)
         sides = (attacked.p_values_h0, attacked.p_values_h1)
         roc = roc_of(*(-side[~np.isnan(side)] for side in sides))
-        proven, shown = known[attacked.statistic]
-        rows.append(AttackRow(attack=name, points=JUDGED, roc=roc, proven=proven, shown=shown))
+        if attacked.statistic not in known:
+            known[attacked.statistic] = judge.row(name, JUDGED, roc, scores)
+        rows.append(replace(known[attacked.statistic], attack=name, roc=roc))
     if not rows:
-        raise InputError(f"no attack can run on {source}.")
-    rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
-    sets = rows[:1]
-    gap = gap_of(claim, own, rows, sets)
-    return judge.compared(rows, sets, source=source, gap=gap, notes=(SAME_ORDER,))
-
-
-def _row(
-    losses: PoolLosses,
-    attack: PoolAttack,
-    teachers: IntArray,
-    points: tuple[str, IntArray],
-    roc: Roc,
-    judge: Judge,
-) -> AttackRow:
-    scores = held_out_scores(losses, attack, teachers=teachers, points=points[1])
-    return AttackRow(
-        attack=attack.name,
-        points=points[0],
-        roc=roc,
-        proven=judge.proven(scores),
-        shown=judge.shown(scores.by_point()),
-    )
+        raise InputError(f"no attack can run on {judge.source}.")
+    rows = _best_first(rows)
+    return judge.compared(rows, rows[:1], notes=[SAME_ORDER])
 
 
 def gap_of(
@@ -336,16 +300,6 @@ def gap_of(
     best = rows[0]
     steps = [mine.proven, mine.shown[1], best.shown[1], max(row.shown[1] for row in sets), claim]
     reached = np.minimum(np.maximum.accumulate(steps), max(claim, mine.proven))
-    estimator, attack, points, rest = np.diff(reached).tolist()
-    return Gap(
-        claim=claim,
-        proven=mine.proven,
-        estimator=estimator,
-        attack=attack,
-        points=points,
-        unexplained=rest,
-    )
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    parts = ("estimator", "attack", "points", "unexplained")
+    steps_of = dict(zip(parts, np.diff(reached).tolist(), strict=True))
+    return Gap(claim=claim, proven=mine.proven, **steps_of)

@@ -1,11 +1,10 @@
 """Compare every estimator on the same data, each with its assumptions."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,15 +22,13 @@ from epsilometer.baselines.estimator import (
     check_significance,
     pooled,
 )
-from epsilometer.baselines.one_run import OneRunBound, check_fair_coin
-from epsilometer.baselines.one_run_fdp import OneRunFdpBound
+from epsilometer.baselines.one_run import OneRunBound, OneRunFdpBound, check_fair_coin
 from epsilometer.engines.curve.over_delta import EXTRAPOLATION
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength
 from epsilometer.posteriors.posterior import CountPosterior
@@ -63,15 +60,15 @@ class Row:
 
     label: str
     kind: str
-    about: str
     assumes: str
     low: float
-    high: float
+    high: float = math.inf
+    about: str = ABOUT_ALGORITHM
+    #: Whether this kind of estimator has an upper end, finite or infinite.
     bounded_above: bool = False
-    """Whether this kind of estimator has an upper end, finite or infinite."""
     pooled: tuple[float, float] | None = None
+    #: Why the estimator does not apply; empty if it does.
     reason: str = ""
-    """Why the estimator does not apply; empty if it does."""
 
     @property
     def applies(self) -> bool:
@@ -79,15 +76,9 @@ class Row:
 
     def described(self) -> dict[str, Any]:
         """The row as plain values for JSON, which has no infinity."""
-        fields: dict[str, Any] = {
-            "estimator": self.label,
-            "kind": self.kind,
-            "about": self.about,
-            "assumes": self.assumes,
-            "lower": self.low,
-            "upper": self.high,
-            "has_upper": self.bounded_above,
-        }
+        names = {"estimator": "label", "kind": "kind", "about": "about", "assumes": "assumes"}
+        names |= {"lower": "low", "upper": "high", "has_upper": "bounded_above"}
+        fields = {key: getattr(self, name) for key, name in names.items()}
         if self.pooled is not None:
             fields |= {"pooled_lower": self.pooled[0], "pooled_upper": self.pooled[1]}
         if self.reason:
@@ -103,14 +94,14 @@ class Comparison(Plotted, view="results.COMPARISON"):
     delta: float
     significance: float
     source: str
+    #: Whether there were several challenge bases.
     several: bool
-    """Whether there were several challenge bases."""
+    #: Caveats about these data.
     notes: tuple[str, ...] = ()
-    """Caveats about these data."""
 
 
+#: Posteriors, each with its name.
 Named = Sequence[tuple[str, Any]]
-"""Posteriors, each with its name."""
 
 
 def posteriors_of(
@@ -164,13 +155,9 @@ def compare(
         auditors = [auditor_of(b) for b in ([data.all_runs] if data.one_run else data.bases)]
         one_run = data.one_run and len(auditors) == 1
         for estimator in FROM_SCORES:
-            low, reason = math.nan, ""
-            try:
-                if estimator.one_run and not one_run:
-                    raise InputError(NOT_ONE_RUN)
-                low = best_scores(estimator, auditors, delta, significance)
-            except InputError as error:
-                reason = str(error)
+            low, reason = math.nan, NOT_ONE_RUN
+            if one_run or not estimator.one_run:
+                low, reason = _tried(best_scores, estimator, auditors, delta, significance)
             rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
         source, several = _scores_in_words(data), len(auditors) > 1
         notes = _notes_of_scores(data, delta, [posterior for _, posterior in posteriors])
@@ -191,19 +178,26 @@ def _of_counts(
     delta: float,
     both: float,
 ) -> Row:
-    low, high, shared, reason = math.nan, math.nan, None, ""
-    try:
+    def intervals() -> list[tuple[float, float]]:
         if isinstance(estimator, OneRunBound | OneRunFdpBound):
             check_fair_coin(counts.trials_h1, counts.trials_h0)
-        low, high = best_interval(estimator, counts, delta, both)
-        if together is not None:
-            shared = best_interval(estimator, together, delta, both)
-    except InputError as error:
-        reason = str(error)
+        wanted = [counts] if together is None else [counts, together]
+        return [best_interval(estimator, each, delta, both) for each in wanted]
+
+    found, reason = _tried(intervals, missing=[(math.nan, math.nan)])
     bounded = not isinstance(estimator, LowerEndOnly)
     about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
-    more = {"bounded_above": bounded, "pooled": shared, "reason": reason}
-    return _row(estimator, about, low, high, **more)
+    shared = found[1] if len(found) > 1 else None
+    more: Any = {"bounded_above": bounded, "pooled": shared, "reason": reason}
+    return _row(estimator, about, *found[0], **more)
+
+
+def _tried(compute: Callable[..., Any], *given: Any, missing: Any = math.nan) -> tuple[Any, str]:
+    """What is computed and no reason, or what is missing and why it does not apply."""
+    try:
+        return compute(*given), ""
+    except InputError as error:
+        return missing, str(error)
 
 
 def _scores_in_words(scores: Scores) -> str:
@@ -294,19 +288,13 @@ def _proven_row(
     data: Scores | AttackCounts, delta: float, significance: float, *, independent: bool
 ) -> Row:
     """What the same data prove; the bound of ``em.prove``."""
-    low, assumes, reason = math.nan, "what `epsilometer prove` states", ""
-    try:
-        proof = prove(data, delta=delta, error=significance, independent=independent)
-        low, assumes = proof.at_least, proof.assumes
-    except InputError as error:
-        reason = str(error)
+    compute = partial(prove, data, delta=delta, error=significance, independent=independent)
+    proof, reason = _tried(compute, missing=None)
     return Row(
         label=PROVEN,
         kind=str(Kind.EXACT_BOUND),
-        about=ABOUT_ALGORITHM,
-        assumes=assumes,
-        low=low,
-        high=math.inf,
+        assumes="what `epsilometer prove` states" if proof is None else proof.assumes,
+        low=math.nan if proof is None else proof.at_least,
         reason=reason,
     )
 
@@ -316,7 +304,6 @@ def _posterior_row(name: str, posterior: CountPosterior | CurvePosterior, both: 
     return Row(
         label=name,
         kind=str(Kind.CREDIBLE),
-        about=ABOUT_ALGORITHM,
         assumes=_assumed(posterior.model),
         low=low,
         high=high,

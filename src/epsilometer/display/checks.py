@@ -1,7 +1,5 @@
 """Views of checks: predictions, alternative models and priors, bases left out."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -14,9 +12,9 @@ from epsilometer.checks.predictive import PredictiveCheck
 from epsilometer.checks.roc_curves import RocCheck
 from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.display.view import View
-from epsilometer.report.figures import bases, checks
+from epsilometer.report.figures import predictions
 from epsilometer.report.figures.marks import Sheet
-from epsilometer.report.text.rows import LEVEL, models_table
+from epsilometer.report.text.rows import LEVEL, models_table, predictive_table, roc_table
 
 
 def _fits(odd: list[str]) -> str:
@@ -31,51 +29,28 @@ def _roc_line(found: RocCheck) -> str:
     return f"{_fits(found.surprising)}; {size}, {found.replications:,} simulated audits"
 
 
-def _roc_table(found: RocCheck) -> Table:
-    means = found.observed.mean(axis=0).tolist()
-    rows = [
-        (name, mean, *pair)
-        for name, mean, pair in zip(found.statistics, means, found.overall.tolist(), strict=True)
-    ]
-    columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
-    notes = [f"Surprising: {surprise}." for surprise in found.surprising[:5]]
-    return Table(columns=columns, rows=rows, notes=notes or ["Nothing is surprising."])
-
-
 def _roc_sheet(found: RocCheck) -> Sheet:
     order = np.argsort(-found.observed[:, 0], kind="stable")
-    plots = bases.predicted_plots(found, order, base="base")
+    plots = predictions.predicted_plots(found, order, base="base")
     title = "ROC curves: observed (dots) and predicted (bars)"
     return Sheet(title, plots, (11.0, 3.9), columns=len(plots))
 
 
-ROC = View(line=_roc_line, table=_roc_table, figures={"predictive": _roc_sheet})
+ROC = View(line=_roc_line, table=roc_table, figures={"predictive": _roc_sheet})
 
 
 # --- counts -----------------------------------------------------------------------------------
 
 
 def _predictive_line(found: PredictiveCheck) -> str:
-    odd = [statistic.name for statistic in found.statistics if statistic.surprising]
-    return f"{_fits(odd)}; {len(found.statistics)} statistics, {found.replicates:,} replicates"
-
-
-def _predictive_table(found: PredictiveCheck) -> Table:
-    rows = [
-        (each.name, each.observed, each.low, each.high, each.p_value, each.surprising)
-        for each in found.statistics
-    ]
-    return Table(
-        columns=("statistic", "observed", *tails(found.level), "p-value", "surprising"),
-        rows=rows,
-        notes=[f"Percentages are quantiles of {found.replicates:,} replicates."],
-    )
+    size = f"{len(found.statistics)} statistics, {found.replicates:,} replicates"
+    return f"{_fits(found.surprising)}; {size}"
 
 
 PREDICTIVE = View(
     line=_predictive_line,
-    table=_predictive_table,
-    figures={"predictive": partial(checks.predictive_chart, None)},
+    table=predictive_table,
+    figures={"predictive": partial(predictions.predictive_chart, None)},
 )
 
 

@@ -1,7 +1,5 @@
 """Views of counts, scores and losses: sizes in a line, bases in a table, curves and histograms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +17,15 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.report.figures import style
-from epsilometer.report.figures.bases import drawn_roc
+from epsilometer.report.figures.comparison import roc_sheet
+from epsilometer.report.figures.curve_model import drawn_roc
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
+from epsilometer.report.text.rows import counts_table
 
 WITHOUT, WITH = "without the point", "with the point"
 
+#: ROC curves that are drawn one by one.
 MOST_CURVES = 40
-"""ROC curves that are drawn one by one."""
 
 BINS = 40
 
@@ -42,21 +42,6 @@ def _counts_line(found: AttackCounts) -> str:
     if found.dependent:
         text += f"; {len(found.members)} groups"
     return text if found.measured is None else f"{text}; {found.measured.design}"
-
-
-def counts_table(found: AttackCounts, notes: Sequence[str] = ()) -> Table:
-    """The counts and rates of each base."""
-    columns = {
-        "challenge base": found.names,
-        "false positives": found.false_positives.tolist(),
-        "trials H0": found.trials_h0.tolist(),
-        "false negatives": found.false_negatives.tolist(),
-        "trials H1": found.trials_h1.tolist(),
-        "FPR": found.false_positive_rates.tolist(),
-        "FNR": found.false_negative_rates.tolist(),
-    }
-    rows = list(zip(*columns.values(), strict=True))
-    return Table(columns=tuple(columns), rows=rows, notes=notes)
 
 
 def _counts_sheet(found: AttackCounts) -> Sheet:
@@ -130,17 +115,7 @@ def _pool_scores_table(found: PoolScores) -> Table:
 
 
 def _pool_scores_sheet(found: PoolScores) -> Sheet:
-    curve = roc_of(*found.pooled())
-    some = curve.true > 0
-    marks: list[Mark] = [
-        Line(curve.false, curve.false, "grey", "guessing", width=1, dash="dot"),
-        Line(curve.false[some], curve.true[some], "blue", f"AUC {curve.auc:.3f}"),
-    ]
-    across, up = (
-        Axis(f"{which}-positive rate", (float(curve.false[0]), 1.0), logarithmic=True)
-        for which in ("false", "true")
-    )
-    return Sheet("ROC curve over all models and points", [Plot(across, up, marks)], (4.6, 4.2))
+    return roc_sheet("ROC curve over all models and points", {"scores": roc_of(*found.pooled())})
 
 
 POOL_SCORES = View(table=_pool_scores_table, figures={"roc": _pool_scores_sheet})

@@ -1,6 +1,4 @@
-"""Views of measuring: losses that were measured, first models, what training claims, attacks."""
-
-from __future__ import annotations
+"""Views of measuring: how large an audit should be, first models, measured losses, attacks."""
 
 from collections.abc import Sequence
 
@@ -14,13 +12,16 @@ from epsilometer.display import data
 from epsilometer.display.view import View
 from epsilometer.measurement.engine import Measurement, TrainingCheck
 from epsilometer.measurement.first_models import duration
-from epsilometer.measurement.training_claims import LargestClaim
+from epsilometer.planning import wording
+from epsilometer.planning.plan import AuditPlan
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.marks import Sheet
+from epsilometer.report.figures.plan import plan_sheet
+from epsilometer.report.text.rows import counts_table
 
+#: Target false-positive rate of the counts in a table of an attack.
 SHOWN_RATE = 0.1
-"""Target false-positive rate of the counts in a table of an attack."""
 
 MOST_VARIANTS = 4
 
@@ -70,7 +71,7 @@ MEASUREMENT = View(
 )
 
 
-# --- first models, and what training claims -----------------------------------------------------
+# --- first models -----------------------------------------------------------------------------
 
 
 def _check_line(found: TrainingCheck) -> str:
@@ -100,15 +101,6 @@ def _check_table(found: TrainingCheck) -> Table:
 TRAINING_CHECK = View(line=_check_line, table=_check_table)
 
 
-def _claim_table(found: LargestClaim) -> Table:
-    later = "`claimed_epsilon(delta)` asks the accountant, which may take seconds."
-    rows: list[tuple[str, Cell]] = [("models asked", len(found.claims))]
-    return facts([*rows, ("caveats", len(found.caveats))], [*found.caveats, later])
-
-
-TRAINING_CLAIM = View(table=_claim_table)
-
-
 # --- attacks ----------------------------------------------------------------------------------
 
 
@@ -120,7 +112,7 @@ def _attack_line(found: AttackResult) -> str:
 
 def _attack_table(found: AttackResult) -> Table:
     note = f"Counts at the target false-positive rate {SHOWN_RATE:g}."
-    return data.counts_table(found.counts(SHOWN_RATE), [note, *found.warnings(SHOWN_RATE)])
+    return counts_table(found.counts(SHOWN_RATE), [note, *found.warnings(SHOWN_RATE)])
 
 
 def _attack_chart(found: AttackResult) -> Chart:
@@ -146,3 +138,37 @@ def _curves_table(found: ErrorCurves) -> Table:
 
 
 ERROR_CURVES = View(line=_curves_line, table=_curves_table)
+
+
+# --- how large it should be, by simulation ----------------------------------------------------------
+
+
+def _planned_line(plan: AuditPlan) -> str:
+    best = plan.recommended
+    if best is not None:
+        least = "" if plan.complete else "at most "
+        return f"{least}{best.words}; reach the goals in {wording.reached_words(best)} simulations"
+    if plan.nothing_needed:
+        return "nothing needed"
+    return (
+        plan.impossible or f"no size {'within the limits' if plan.complete else 'found'} is enough"
+    )
+
+
+def _planned_table(plan: AuditPlan) -> Table:
+    names = ("probability", "standard_error", "width", "proven", "models", "hours")
+    sizes = list(plan.designs[0].sizes) if plan.designs else []
+    rows = [
+        (
+            "*" if design is plan.recommended else "",
+            *design.sizes.values(),
+            *(getattr(design, name) for name in names if name not in sizes),
+        )
+        for design in plan.designs
+    ]
+    columns = ["", *sizes, *(name.replace("_", " ") for name in names if name not in sizes)]
+    notes = [wording.recommendation(plan), *wording.help_sentences(plan)]
+    return Table(columns=columns, rows=rows, notes=notes)
+
+
+PLANNED = View(line=_planned_line, table=_planned_table, figures={"plan": plan_sheet})

@@ -1,33 +1,100 @@
-"""Views of results, of epsilon over delta, and of all estimators on the same data."""
+"""Views of posteriors, results, verdicts and proofs, and of all estimators on the same data."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from epsilometer._table import Table
-from epsilometer._text import counted, pair_text
+from epsilometer._table import Cell, Table, facts
+from epsilometer._text import capital, counted, pair_text, percent, probability_text
+from epsilometer.checks.selftest import SelfTest
 from epsilometer.comparison.estimators import Comparison
-from epsilometer.display.posteriors import epsilon_words
 from epsilometer.display.view import View
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import InputError
+from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.result import Result
+from epsilometer.judgement.units import units_of
+from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict
 from epsilometer.posteriors.over_delta import DeltaCurve
-from epsilometer.proofs.proof import rounded_down
+from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report import writing
+from epsilometer.report.figures import answer, charts, count_model, curve_model
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.marks import Sheet
-from epsilometer.report.text.comparison import comparison_table
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
+from epsilometer.report.figures.style import rows_axis
 from epsilometer.report.text.over_delta import OverDelta, table_over_delta
-from epsilometer.report.text.rows import LEVEL, answer_table
-from epsilometer.report.text.sentences import answers, verdict_sentence
+from epsilometer.report.text.rows import LEVEL, answer_table, comparison_table, parameter_table
+from epsilometer.report.text.sentences import answers, claim_words, e_value_text, verdict_sentence
 from epsilometer.report.text.values import result_values
-from epsilometer.report.views import views_of
+
+
+def epsilon_words(found: CountPosterior | CurvePosterior, level: float = LEVEL) -> str:
+    """The median of epsilon with its interval."""
+    median = found.median("epsilon")
+    if "epsilon" not in found.parameters:
+        return f"epsilon = {median:g} (fixed)"
+    low, high = found.credible_interval("epsilon", level)
+    return f"epsilon {median:.2f}, {percent(level)} interval {pair_text(low, high)}"
+
+
+def _posterior_line(shown: CountPosterior | CurvePosterior) -> str:
+    size = units_of(shown.data).bases(len(shown.data))
+    doubts = [] if shown.accurate else ["NOT CONVERGED"]
+    doubts += ["FLAWED DATA"] if shown.data.flaws else []
+    where = f"at delta = {shown.model.delta:g}"
+    return "; ".join([f"{epsilon_words(shown)}, {where}", size, *doubts])
+
+
+def _figures(
+    makers: Mapping[str, charts.Make],
+) -> Mapping[str, Callable[[Any], Sheet]]:
+    """Figures of a result, or of a posterior that nobody asked a question of."""
+
+    def draw(name: str, shown: Any) -> Sheet:
+        chart = makers[name](shown if isinstance(shown, Result) else result_of(shown))
+        if chart is None:
+            raise InputError(f"this result has no figure {name}.")
+        return chart
+
+    return {name: partial(draw, name) for name in makers}
+
+
+CURVE = View(
+    line=_posterior_line,
+    table=parameter_table,
+    figures=_figures(
+        {
+            "exceedance": answer.exceedance_chart,
+            "roc": curve_model.roc_chart,
+            "leaks": curve_model.leaks_chart,
+            "families": partial(curve_model.families_chart, misfits={}),
+            "delta-curve": charts.over_delta,
+        }
+    ),
+)
+
+COUNT = View(
+    line=_posterior_line,
+    table=parameter_table,
+    figures=_figures(
+        {
+            "exceedance": answer.exceedance_chart,
+            "marginals": count_model.marginals_chart,
+            "joint": count_model.joint_chart,
+            "region": count_model.region_chart,
+        }
+    ),
+)
+
+
+# --- results ----------------------------------------------------------------------------------
 
 
 def _line(result: Result) -> str:
@@ -56,7 +123,8 @@ class ResultView(View):
     """The view of results, whose figures depend on the model; it also writes them."""
 
     def figures_for(self, shown: Any) -> Mapping[str, Callable[[Any], Sheet]]:
-        return {name: _existing(name, make) for name, make in views_of(shown).figures.items()}
+        known, fixed = charts.CHARTS[shown.kind], "epsilon" not in shown.posterior.parameters
+        return _figures({k: known[k] for k in known if not (fixed and k in charts.OF_EITHER)})
 
     def write(self, result: Result, folder: str | PathLike[str]) -> None:
         """Write a result folder."""
@@ -69,16 +137,6 @@ class ResultView(View):
     def data(self, result: Result) -> dict[str, Any]:
         """The contents of summary.json."""
         return result_values(result)
-
-
-def _existing(name: str, make: Callable[[Any], Sheet | None]) -> Callable[[Any], Sheet]:
-    def draw(result: Result) -> Sheet:
-        chart = make(result)
-        if chart is None:
-            raise InputError(f"this result has no figure {name}.")
-        return chart
-
-    return draw
 
 
 RESULT = ResultView(line=_line, table=_table)
@@ -118,3 +176,138 @@ def _comparison_line(found: Comparison) -> str:
 COMPARISON = View(
     line=_comparison_line, table=comparison_table, figures={"comparison": comparison_sheet}
 )
+
+
+def rows_sheet(title: str, across: Axis, names: Sequence[str], marks: Sequence[Mark]) -> Sheet:
+    """A figure of named rows."""
+    plot = Plot(across, rows_axis(names), marks, legend=False)
+    return Sheet(title, [plot], (6.0, 1.3 + 0.3 * len(names)))
+
+
+# --- one claim --------------------------------------------------------------------------------
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    if verdict.outcome is Outcome.NO_PROMISE:
+        return f"{verdict.label}: {verdict.meaning}"
+    above, deltas = probability_text(verdict.probability_above), len(verdict.by_delta)
+    where = f" at one or more of {deltas} deltas" if deltas > 1 else ""
+    return (
+        f"{verdict.label}: epsilon exceeds {claim_words(verdict)}{where} with probability {above}"
+    )
+
+
+def _verdict_table(verdict: Verdict) -> Table:
+    rows: list[tuple[str, Cell]] = [("verdict", verdict.label)]
+    if verdict.outcome is not Outcome.NO_PROMISE:
+        rows += [
+            ("claimed epsilon", claim_words(verdict)),
+            ("P(epsilon > claim)", probability_text(verdict.probability_above)),
+            ("before the data", probability_text(verdict.prior_probability_above)),
+        ]
+    for row in _several(verdict):
+        above = probability_text(row.probability_above)
+        rows.append((f"P(epsilon > {row.claim:g}) at {row.delta:.3g}", above))
+    rows += [
+        ("PASS at most", verdict.thresholds.pass_at_most),
+        ("FAIL at least", verdict.thresholds.fail_at_least),
+    ]
+    return facts(rows, [f"{capital(reason)}." for reason in verdict.reasons])
+
+
+def _several(verdict: Verdict) -> tuple[JudgedDelta, ...]:
+    return verdict.by_delta if len(verdict.by_delta) > 1 else ()
+
+
+def _verdict_sheet(verdict: Verdict) -> Sheet:
+    marks: list[Mark] = [
+        ReferenceLine(x=verdict.thresholds.pass_at_most, colour="green", dash="dash"),
+        ReferenceLine(x=verdict.thresholds.fail_at_least, colour="orange", dash="dash"),
+    ]
+    names, what = ["after the data", "before the data"], "a claim"
+    if verdict.outcome is not Outcome.NO_PROMISE:
+        what = claim_words(verdict)
+        marks += [
+            Points([verdict.prior_probability_above], [1], "grey", hollow=True, size=8),
+            Points([verdict.probability_above], [0], "blue", size=8),
+        ]
+    for place, row in enumerate(_several(verdict), start=2):
+        names.append(f"at delta = {row.delta:.3g}")
+        marks.append(Points([row.probability_above], [place], "blue", hollow=True, size=7))
+    across = Axis(f"probability that epsilon exceeds {what}", (-0.02, 1.02))
+    return rows_sheet(f"{verdict.label} (dashed: PASS below, FAIL above)", across, names, marks)
+
+
+VERDICT = View(line=_verdict_line, table=_verdict_table, figures={"probability": _verdict_sheet})
+
+
+# --- proofs -----------------------------------------------------------------------------------
+
+
+def _proof_line(found: Proof) -> str:
+    text = "nothing is proven"
+    if found.at_least > 0:
+        text = f"epsilon is at least {rounded_down(found.at_least)}"
+    text += f" at delta = {found.delta:g}, error {100 * found.error:g} %"
+    if found.claim is not None:
+        text += f"; the claim of {found.claim:g} is {'' if found.refuted else 'not '}refuted"
+    return text
+
+
+def _proof_table(found: Proof) -> Table:
+    rows: list[tuple[str, Cell]] = [
+        ("epsilon is at least", rounded_down(found.at_least, 3)),
+        ("delta", f"{found.delta:g}"),
+        ("error", found.error),
+        ("valid", "at any time" if found.any_time else "for one planned analysis"),
+    ]
+    if found.claim is not None and found.e_value is not None:
+        rows += [
+            ("claimed epsilon", found.claim),
+            ("refuted", found.refuted),
+            ("e-value", f"{e_value_text(found.e_value)} (refuted from {1 / found.error:g})"),
+        ]
+    if math.isfinite(found.most_provable):
+        rows.append(("most these data could prove", found.most_provable))
+    notes = [f"Assumes {found.assumes}."]
+    if found.hopeless is not None:
+        notes.append(f"{capital(found.hopeless)}.")
+    return facts(rows, notes)
+
+
+def _proof_sheet(found: Proof) -> Sheet:
+    end = 1.25 * max(found.at_least, found.claim or 0.0, 1.0)
+    marks: list[Mark] = [
+        Line([found.at_least, end], [0, 0], "blue", width=2.6),
+        Points([found.at_least], [0], "blue", symbol="end", size=10),
+        Points([end], [0], "blue", symbol="arrow", size=5),
+    ]
+    title = f"Proven: epsilon is at least {rounded_down(found.at_least)}"
+    if found.claim is not None:
+        title += " (orange: the claim)"
+        marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
+        marks.append(Points([found.claim], [0], "orange", size=6))
+    across = Axis(f"epsilon at delta = {found.delta:g}", (0, 1.02 * end))
+    return rows_sheet(title, across, ["not refuted"], marks)
+
+
+PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_sheet})
+
+
+# --- tests of pipelines -----------------------------------------------------------------------
+
+
+def _selftest_table(found: SelfTest) -> Table:
+    return facts(
+        [
+            ("pipeline", found.label),
+            ("broken", found.broken),
+            ("runs on null data", found.runs),
+            ("false alarms", found.alarms),
+            ("false alarms allowed, per run", found.significance),
+            ("largest bound of epsilon", found.largest),
+        ]
+    )
+
+
+SELF_TEST = View(table=_selftest_table)

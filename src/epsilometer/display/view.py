@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from epsilometer._table import Table, escaped
+from epsilometer._table import Cell, Table, escaped, facts
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from epsilometer.report.figures.marks import Sheet
 
+#: Pixels of a figure below a table.
 WIDEST = 640
-"""Pixels of a figure below a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,24 @@ class View:
                 "leave it out."
             )
         return render_print.draw_into(ax, sheet)
+
+
+def _fields(shown: Any) -> Table:
+    """What is public of an object: plain values, shapes of arrays, lengths and kinds of the rest."""
+    names = [part.name for part in fields(shown)] if is_dataclass(shown) else vars(shown)
+    public = [name for name in names if not name.startswith("_")]
+    return facts((name.replace("_", " "), _value(getattr(shown, name))) for name in public)
+
+
+def _value(value: Any) -> Cell:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "shape"):
+        return f"{' x '.join(map(str, value.shape))} {value.dtype}"
+    return len(value) if isinstance(value, Sequence) else type(value).__name__
+
+
+FIELDS = View(table=_fields)
 
 
 def image(figure: Figure, *, alt: str) -> str:

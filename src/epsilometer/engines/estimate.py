@@ -1,7 +1,5 @@
 """The main function: estimate a posterior from counts or scores and a model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from epsilometer._arrays import OnMessage
@@ -9,19 +7,18 @@ from epsilometer._progress import OnProgress, progress_of
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.exact.engine import ExactSettings
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.model.scores import Scores
 
+#: Default engine of each model.
 ENGINES: dict[type, Any] = {CountModel: ExactSettings, CurveModel: CurveSettings}
-"""Default engine of each model."""
 
+#: Input types of each model.
 READS: dict[type, tuple[type, ...]] = {
     CountModel: (AttackCounts,),
     CurveModel: (Scores, AttackCounts),
 }
-"""Input types of each model."""
 
 
 def estimate(

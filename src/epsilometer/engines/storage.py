@@ -14,14 +14,13 @@ from epsilometer.engines.curve import files
 from epsilometer.engines.exact.engine import ExactSettings
 from epsilometer.engines.exact.groups import SpreadGrid
 from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
-from epsilometer.engines.exact.posterior import Accuracy, Cells, GridPosterior
+from epsilometer.engines.exact.posterior import Cells, GridAccuracy, GridPosterior
 from epsilometer.errors import EpsilometerError, InputError
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.count_tables import COLUMNS, MeasuredBy
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import DEPENDENCES, SCATTERS
 from epsilometer.model.likelihoods import LIKELIHOODS
-from epsilometer.model.measured import MeasuredBy
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import PRIORS
 from epsilometer.posteriors import trees
 from epsilometer.posteriors.panels import PanelDensity
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from epsilometer.engines.mcmc.driver import McmcSettings
     from epsilometer.engines.mcmc.posterior import SamplePosterior
 
+#: Classes that a field of the model may have in a file.
 KINDS: trees.Kinds = {
     "epsilon": PRIORS,
     "strength": PRIORS,
@@ -40,7 +40,6 @@ KINDS: trees.Kinds = {
     "scatter": {kind.__name__: kind for kind in SCATTERS.values()},
     "spread": PRIORS,
 }
-"""Classes that a field of the model may have in a file."""
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
 
@@ -116,7 +115,7 @@ def _restore_grid(
     hidden = [
         name for name, other in trees.STORED_NAME.items() if f"grid/{other}_breaks" in reader.arrays
     ]
-    accuracy = Accuracy(**reader.json("accuracy"))
+    accuracy = GridAccuracy(**reader.json("accuracy"))
     most_levels: Any = provenance.settings.get("most_levels", ExactSettings.most_levels)
     return GridPosterior(
         counts=counts,
@@ -186,19 +185,17 @@ def _restore_samples(
 
 def _mcmc_settings(provenance: Provenance) -> McmcSettings:
     """The settings of the chains, from their provenance."""
-    from epsilometer.engines.mcmc import settings as mcmc
-    from epsilometer.engines.mcmc.driver import McmcSettings
+    from epsilometer.engines.mcmc import driver as mcmc
 
     known: dict[str, Any] = dict(provenance.settings)
     kinds: trees.Kinds = {
         "auxiliaries": trees.by_name(mcmc.UniformAuxiliaries, mcmc.InformedAuxiliaries),
         "proposal": trees.by_name(mcmc.FixedRandomWalk, mcmc.TunedRandomWalk),
     }
-    if known.pop("sampler", None) == "groups" and "num_sweeps" not in known:
-        # Older files store the number of sweeps under another name.
-        known["num_sweeps"] = known.get("num_auxiliary", McmcSettings().num_sweeps)
+    for name in ("sampler", "num_sweeps"):  # of groups, in older files
+        known.pop(name, None)
     if isinstance(known.get("auxiliaries"), str):
         known["auxiliaries"] = {"name": known["auxiliaries"]}
     if provenance.seed is not None:
         known["seed"] = provenance.seed
-    return McmcSettings(**trees.objects_of(known, kinds))
+    return mcmc.McmcSettings(**trees.objects_of(known, kinds))

@@ -4,29 +4,36 @@ Data frames of pandas and polars are read by their methods, so neither library i
 dicts become the text of a CSV file, and are read and checked as one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from epsilometer import _files
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.inputs import sources
 from epsilometer.inputs.source import NO_OPTIONS, LossOptions, Source
 from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.result import Result
+from epsilometer.measurement.canaries import Canaries
+from epsilometer.measurement.engine import Measurement
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.population import Population
+from epsilometer.measurement.store import SqliteStore
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.pool_scores import PoolScores
+from epsilometer.model.scores import Scores
 
-if TYPE_CHECKING:
-    from epsilometer.model.scores import Scores
-
+#: Keys of a dict of two sides, without the point first; and whether they are canaries of one run.
 PAIRS = {("without", "with_point"): False, ("others", "members"): True}
-"""Keys of a dict of two sides, without the point first; and whether they are canaries of one run."""
 
+#: Columns whose numbers need not be whole.
 NUMBERS = ("score", "loss", "target_alpha")
-"""Columns whose numbers need not be whole."""
 
 ACCEPTED = (
     "the path of a file, a store or a result folder; a data frame or a dict with the columns of such a "
@@ -40,10 +47,6 @@ ACCEPTED = (
 
 def refusal(given: object) -> InputError:
     """What is accepted instead, and which call makes it."""
-    from epsilometer.measurement.canaries import Canaries
-    from epsilometer.measurement.plan import Plan
-    from epsilometer.measurement.population import Population
-
     makes = ""
     if isinstance(given, Canaries):
         makes = " Score the canaries first: canaries.scores(losses)."
@@ -56,14 +59,9 @@ def refusal(given: object) -> InputError:
     return InputError(f"expected {ACCEPTED}; got {type(given).__name__}.{makes}")
 
 
-def is_frame(given: object) -> bool:
-    """Whether something has named columns, as data frames of pandas and polars have."""
-    return hasattr(given, "columns") and hasattr(given, "__getitem__")
-
-
 def columns_of(given: Any) -> dict[str, list[Any]]:
     """The columns of a data frame or a dict, as plain values."""
-    names = list(given) if isinstance(given, Mapping) else list(given.columns)
+    names = given if isinstance(given, Mapping) else given.columns
     columns = {str(name): _plain(str(name), given[name]) for name in names}
     sizes = {name: len(values) for name, values in columns.items()}
     if len(set(sizes.values())) > 1:
@@ -72,13 +70,10 @@ def columns_of(given: Any) -> dict[str, list[Any]]:
     return columns
 
 
-def text_of(columns: Mapping[str, list[Any]]) -> str:
-    """The columns as the text of a CSV file."""
-    return _files.csv_text(list(columns), zip(*columns.values(), strict=True))
-
-
 def _plain(name: str, values: Any) -> list[Any]:
-    listed = values.tolist() if hasattr(values, "tolist") else _listed(name, values)
+    if isinstance(values, str) or not (hasattr(values, "tolist") or isinstance(values, Iterable)):
+        raise InputError(f"expected a column of values in {name}, got {_files.shown(values)}.")
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
     if name in ("score", "loss") and any(isinstance(value, bool | np.bool_) for value in listed):
         raise InputError(
             f"expected numbers as {name}, got truth values: decisions are counts (em.AttackCounts), and "
@@ -87,43 +82,21 @@ def _plain(name: str, values: Any) -> list[Any]:
     return [_cell(name, value) for value in listed]
 
 
-def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"expected a column of values in {name}, got {_files.shown(values)}.")
-    return list(values)
-
-
 def _cell(name: str, value: Any) -> Any:
     """A value as a file has it: 0 and 1 for truth values, whole numbers without a fraction."""
     plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, bool):
-        return int(plain)
-    if name not in NUMBERS and isinstance(plain, float) and plain.is_integer():
-        return int(plain)
-    return plain
-
-
-def sides_of(given: Mapping[str, Any]) -> tuple[Any, Any, bool] | None:
-    """The two sides of a dict of arrays and whether they are canaries; None for other dicts."""
-    for keys, canaries in PAIRS.items():
-        if set(keys) <= set(given):
-            extra = [str(key) for key in given if key not in keys]
-            if extra:
-                raise InputError(f"expected {keys[0]} and {keys[1]} alone, got also {extra[0]}.")
-            return given[keys[0]], given[keys[1]], canaries
-    return None
+    whole = isinstance(plain, float) and plain.is_integer() and name not in NUMBERS
+    return int(plain) if whole or isinstance(plain, bool) else plain
 
 
 def scores_of_sides(without: Any, with_point: Any, *, canaries: bool = False) -> Scores:
     """Scores without and with the point: arrays of one base, or one array per base."""
-    from epsilometer.model.scores import Scores
-
     sides = [_bases(without), _bases(with_point)]
-    if canaries:
-        if len(sides[0]) != 1 or len(sides[1]) != 1:
-            raise InputError("expected one array of members and one of others.")
-        return Scores.of_canaries(sides[1][0], sides[0][0])
-    return Scores(without=sides[0], with_point=sides[1])
+    if not canaries:
+        return Scores(without=sides[0], with_point=sides[1])
+    if len(sides[0]) != 1 or len(sides[1]) != 1:
+        raise InputError("expected one array of members and one of others.")
+    return Scores.of_canaries(sides[1][0], sides[0][0])
 
 
 def _bases(side: Any) -> list[Any]:
@@ -138,8 +111,6 @@ def _bases(side: Any) -> list[Any]:
 
 def source_of(given: Any, options: LossOptions = NO_OPTIONS) -> Source:
     """The one reader of data given in Python or named in the shell; see `ACCEPTED`."""
-    from epsilometer.judgement.result import Result
-
     if isinstance(given, Source):
         return given
     if isinstance(given, str | PathLike):
@@ -148,25 +119,40 @@ def source_of(given: Any, options: LossOptions = NO_OPTIONS) -> Source:
         return sources.of_result(given)
     if hasattr(given, "provenance") and hasattr(given, "credible_interval"):
         return sources.of_result(result_of(given))
+    scores = _scores_of(given)
+    if scores is not None:
+        return sources.of_scores(scores, "scores", options)
     made = _of_data(given, options)
-    if made is None:
-        made = _of_arrays(given, options)
     if made is None:
         raise refusal(given)
     return made
 
 
-def _of_data(given: Any, options: LossOptions) -> Source | None:
-    """The source of an object of the package."""
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.baselines.scores import CanaryScoreAuditor
-    from epsilometer.measurement.engine import Measurement
-    from epsilometer.measurement.store import SqliteStore
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.pool_scores import PoolScores
-    from epsilometer.model.scores import Scores
+def _scores_of(given: Any) -> Scores | None:
+    """Scores in one of their forms: objects of the package, and two sides of arrays."""
+    if isinstance(given, Scores | PoolScores):
+        return given.by_point() if isinstance(given, PoolScores) else given
+    if isinstance(given, CanaryScoreAuditor):
+        return Scores.of_canaries(*given.in_order)
+    if isinstance(given, Mapping):
+        for keys, canaries in PAIRS.items():
+            if set(keys) <= set(given):
+                extra = [str(key) for key in given if key not in keys]
+                if extra:
+                    raise InputError(
+                        f"expected {keys[0]} and {keys[1]} alone, got also {extra[0]}."
+                    )
+                return scores_of_sides(*(given[key] for key in keys), canaries=canaries)
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        return None
+    if isinstance(given[0], Canaries):
+        return given[0].scores(given[1])
+    sides = all(isinstance(side, Iterable) and not isinstance(side, str) for side in given)
+    return scores_of_sides(*given) if sides else None
 
+
+def _of_data(given: Any, options: LossOptions) -> Source | None:
+    """The source of measurements, counts, and tables."""
     if isinstance(given, SqliteStore):
         return sources.read(given.path, options)
     if isinstance(given, Measurement):
@@ -175,29 +161,10 @@ def _of_data(given: Any, options: LossOptions) -> Source | None:
         return sources.of_losses(given, "losses", options)
     if isinstance(given, AttackCounts):
         return Source(label="counts", counts=given)
-    if isinstance(given, CanaryScoreAuditor):
-        others, members = given.in_order[::-1]
-        given = Scores.of_canaries(members, others)
-    elif isinstance(given, PoolScores):
-        given = given.by_point()
-    return sources.of_scores(given, "scores", options) if isinstance(given, Scores) else None
-
-
-def _of_arrays(given: Any, options: LossOptions) -> Source | None:
-    """The source of a data frame, a dict or a pair of arrays."""
-    from epsilometer.measurement.canaries import Canaries
-
-    if isinstance(given, tuple | list) and len(given) == 2:
-        if isinstance(given[0], Canaries):
-            return sources.of_scores(given[0].scores(given[1]), "canaries", options)
-        if all(isinstance(side, Iterable) and not isinstance(side, str) for side in given):
-            return sources.of_scores(scores_of_sides(*given), "scores", options)
-    if isinstance(given, Mapping):
-        sides = sides_of(given)
-        if sides is not None:
-            scores = scores_of_sides(*sides[:2], canaries=sides[2])
-            return sources.of_scores(scores, "scores", options)
-    if isinstance(given, Mapping) or is_frame(given):
+    # Data frames of pandas and polars have columns, by name.
+    if isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "__getitem__")):
+        columns = columns_of(given)
+        text = _files.csv_text(list(columns), zip(*columns.values(), strict=True))
         name = "data" if isinstance(given, Mapping) else "data frame"
-        return sources.read_text(text_of(columns_of(given)), name, options)
+        return sources.read_text(text, name, options)
     return None

@@ -60,8 +60,8 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     return target
 
 
+#: Folders whose modules were imported by name.
 _homes: set[str] = set()
-"""Folders whose modules were imported by name."""
 
 
 def _come_home(folder: Path) -> None:

@@ -15,29 +15,30 @@ from epsilometer import _files
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.judgement.origin import Origin
     from epsilometer.judgement.question import Question
-    from epsilometer.judgement.result import Origin, Result
+    from epsilometer.judgement.result import Result
     from epsilometer.model.counts import AttackCounts
 
 POSTERIOR, COUNT_POSTERIOR = "posterior.nc", "count.nc"
+#: Name of the count model's posterior in folders of earlier versions.
 OLD_COUNT_POSTERIOR = "published.nc"
-"""Name of the count model's posterior in folders of earlier versions."""
 
+#: Files of a result.
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
 CANARIES, POINTS, COUNTS = "canaries.csv", "points.csv", "counts.csv"
-"""Files of a result."""
 
+#: The two models; the first is also the name of its engine.
 CURVE, COUNT = "curve", "count"
-"""The two models; the first is also the name of its engine."""
 
+#: Tolerated relative difference of two medians of one posterior, computed by different versions.
 SAME = 1e-6
-"""Tolerated relative difference of two medians of one posterior, computed by different versions."""
 
+#: Most deltas of a question, as options allow them.
 MOST_DELTAS = 1000
-"""Most deltas of a question, as options allow them."""
 
+#: Most variants of an audit that an error lists.
 MOST_NAMED = 8
-"""Most variants of an audit that an error lists."""
 
 
 def is_result(path: Path) -> bool:
@@ -111,7 +112,7 @@ def _question(known: dict[str, Any]) -> Question:
 
 def _origin(known: dict[str, Any], counts: AttackCounts | None) -> Origin:
     """The origin of scores and counts."""
-    from epsilometer.judgement.result import Origin
+    from epsilometer.judgement.origin import Origin
 
     attack, failures = known.get("counts", {}), known["models_failed"]
     warnings = attack.get("warnings", [])

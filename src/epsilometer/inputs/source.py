@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.attacks.result import AttackResult, ErrorCurves
-    from epsilometer.attacks.statistics import Statistic
     from epsilometer.judgement.result import Result
-    from epsilometer.measurement.designs import Design
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.scores import Scores
+
+#: Target false-positive rate at which the errors of losses are counted.
+DEFAULT_RATE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +37,11 @@ class LossOptions:
     @property
     def given(self) -> str | None:
         """The first of these options that was given, if any."""
-        chosen = {name: value for name, value in vars(self).items() if value is not None}
-        chosen.pop("default_statistic", None)
-        return next(iter(chosen), None)
+        names = ("statistic", "target_alpha", "variant")
+        return next((name for name in names if getattr(self, name) is not None), None)
 
 
 NO_OPTIONS = LossOptions()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackedBy:
-    """The attack that turns losses into counts; for a result, that of its audit."""
-
-    statistic: Statistic
-    target_alpha: float
-    method: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +54,9 @@ class Source:
         The name of a file, the path of a folder, or the kind of object.
     counts, scores
         The data: one of the two or both.
-    losses, design, attacked
-        The losses behind the scores, and how they are turned into counts; None for a file of scores.
+    losses, attack, target_alpha
+        The losses behind the scores, and how they are turned into counts: for a result, by the attack of
+        its audit; None for a file of scores.
     result
         The result that was read or given, if it was one.
     reread
@@ -77,8 +69,8 @@ class Source:
     counts: AttackCounts | None = None
     scores: Scores | None = None
     losses: Losses | PoolLosses | None = None
-    design: Design | None = None
-    attacked: AttackedBy | None = None
+    attack: Callable[[], AttackResult] | None = None
+    target_alpha: float = DEFAULT_RATE
     result: Result | None = None
     reread: Callable[[], Source] | None = None
     flaws: tuple[str, ...] = ()
@@ -137,25 +129,18 @@ class Source:
             return beside.data  # type: ignore[no-any-return]
         if self.losses is None and self.reread is not None:
             return self.reread()._counts()
-        if self.losses is None or self.design is None or self.attacked is None:
+        if self.attack is None:
             raise InputError(
                 f"{self.label}: the count model needs counts or losses, got scores; `model=curve` reads "
                 "scores."
             )
-        return self._attack().counts(self.attacked.target_alpha).with_flaws(self.flaws)
-
-    def _attack(self) -> AttackResult:
-        from epsilometer.attacks.rules import ATTACKS
-
-        how, design = self.attacked, self.design
-        assert how is not None
-        assert design is not None
-        return design.attack(self.losses, ATTACKS[how.method], statistic=how.statistic)
+        return self.attack().counts(self.target_alpha).with_flaws(self.flaws)
 
     @property
     def curves(self) -> ErrorCurves | None:
         """Error counts at all target rates, of the losses in a result's folder, if it has any."""
         # A custom statistic is not run.
         with suppress(InputError):
-            return None if self.reread is None else self.reread()._attack().sweep()
+            again = None if self.reread is None else self.reread().attack
+            return None if again is None else again().sweep()
         return None

@@ -5,23 +5,18 @@ what Python users hold in memory.  Callers read standard input themselves and pa
 untrusted, and code that a file names is never run.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from epsilometer import _files
+from epsilometer import _files, _validate
+from epsilometer.attacks.losses import COLUMNS, Losses
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
+from epsilometer.attacks.statistics import STATISTICS, Loss
 from epsilometer.errors import InputError
-from epsilometer.inputs.loss_files import (
-    POOL_COLUMNS,
-    choose_variant,
-    design_for,
-    failures_in,
-    read_losses,
-    refuse_variant,
-)
+from epsilometer.inputs.loading import statistic_of
 from epsilometer.inputs.recorded import (
     COUNT,
     LOSSES,
@@ -33,24 +28,27 @@ from epsilometer.inputs.recorded import (
     read_summary,
     refuse_several,
 )
-from epsilometer.inputs.source import NO_OPTIONS, AttackedBy, LossOptions, Source
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.flaws import failure_flaws
-
-if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.judgement.result import Result
-    from epsilometer.measurement.designs import Design
-    from epsilometer.measurement.engine import Measurement
-    from epsilometer.model.base_scores import BaseScores
+from epsilometer.inputs.source import DEFAULT_RATE, NO_OPTIONS, LossOptions, Source
+from epsilometer.judgement.result import Result
+from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
+from epsilometer.measurement.engine import Measurement
+from epsilometer.measurement.one_run import OneRun
+from epsilometer.measurement.plan import design_of
+from epsilometer.measurement.pool import LEAST_PILOT, Pool
+from epsilometer.measurement.store import SqliteStore
+from epsilometer.measurement.store_file import is_store
+from epsilometer.model import count_tables
+from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.counts import AttackCounts, failure_flaws
+from epsilometer.model.score_tables import header_of
 from epsilometer.model.scores import Scores
 
-DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
+DEFAULT_STATISTIC = "logit"
 
+#: Columns that identify a table of counts.
 COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
-"""Columns that identify a table of counts."""
 
+#: Files that hold something else, by their ending, and what to do instead.
 NOT_DATA = {
     ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, "
     "then give its result folder or store",
@@ -63,7 +61,11 @@ NOT_DATA = {
     ".pt": "is a saved model; save its scores or losses as CSV or Parquet",
     ".npy": "has no column names; save scores or losses as CSV or Parquet",
 }
-"""Files that hold something else, by their ending, and what to do instead."""
+
+#: Columns that identify losses of a pool.
+POOL_COLUMNS = frozenset({"point", "model"})
+
+LONGEST_HEADER = 10_000
 
 
 # --- files and folders ------------------------------------------------------------------------
@@ -71,44 +73,26 @@ NOT_DATA = {
 
 def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     """Read a file, a store or a folder."""
-    from epsilometer.measurement.store_file import is_store
-    from epsilometer.model.scores import Scores
-
     if is_result(path):
         return of_result(open_result(path), path, options)
     if path.is_dir():
         return read_folder_losses(path, options)
     kind = path.suffix.lower()
-    if path.is_file():
-        _refuse_other(path)
+    other = "is a part of a result; give its folder" if path.name == SUMMARY else NOT_DATA.get(kind)
+    if other is not None and path.is_file():
+        raise InputError(f"{path.name}: {other.format(path=path)}.")
     columns = _files.parquet_columns(path) if kind == ".parquet" else []
     if "loss" in columns or kind == ".npz" or is_store(path):
         return _read_losses(path, path.name, options)
     if columns:
         return of_scores(Scores.read(path), path.name, options)
-    as_json = path.suffix.lower() == ".json"
-    return read_text(_files.load(path), path.name, options, as_json=as_json)
-
-
-def _refuse_other(path: Path) -> None:
-    """Refuse a file that holds something else than data."""
-    advice = NOT_DATA.get(path.suffix.lower())
-    if path.name == SUMMARY:
-        advice = "is a part of a result; give its folder"
-    if advice is not None:
-        raise InputError(f"{path.name}: {advice.format(path=path)}.")
+    return read_text(_files.load(path), path.name, options, as_json=kind == ".json")
 
 
 def read_text(
     text: str, name: str, options: LossOptions = NO_OPTIONS, *, as_json: bool = False
 ) -> Source:
     """Read CSV or JSON text; ``name`` is the file in error messages."""
-    from epsilometer.attacks.losses import COLUMNS, Losses
-    from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.model import count_tables
-    from epsilometer.model.score_tables import header_of
-    from epsilometer.model.scores import Scores
-
     plain = not as_json and text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{")
     columns = header_of(text) if plain else []
     if plain:
@@ -184,43 +168,37 @@ def of_losses(
     ``skip`` is for losses that may still grow, or of an audit: bases without models of one kind, and
     losses that are not numbers, are left out.  The points of a pool are scored by its design's attack.
     """
-    from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.attacks.statistics import Loss
-
     design = design or design_for(losses)
-    attacked: AttackedBy | None = None
-    how: dict[str, Any] = {}
+    counted: dict[str, Any] = {}
     if isinstance(losses, PoolLosses):
-        _refuse_in_pool(options, label)
+        for name in ("statistic", "target_alpha"):
+            if getattr(options, name) is not None:
+                raise InputError(
+                    f"`{name}=` is for many models; {label} is a pool: choose its attack with "
+                    "`epsilometer attack --method`, in Python with em.Pool(attack=...)."
+                )
+        score = partial(design.scores, losses)
     else:
         # Of one run only the order of losses matters.
         default = Loss().name if losses.one_run else options.default_statistic or DEFAULT_STATISTIC
-        attacked = _attacked(options, {"statistic": default} | (known or {}), label)
+        attacked = {"statistic": default} | (known or {})
+        statistic = _statistic(options, attacked["statistic"], label)
         # An audit leaves out losses that are not numbers; in a file of losses they are errors.
-        how = {"statistic": attacked.statistic, "skip": skip or known is not None}
+        score = partial(design.scores, losses, statistic, skip=skip or known is not None)
+        rule = ATTACKS.get(attacked.get("attack", ""), LikelihoodRatio())
+        counted["attack"] = partial(design.attack, losses, rule, statistic=statistic)
+        rate = options.target_alpha or attacked.get("target_alpha", DEFAULT_RATE)
+        counted["target_alpha"] = rate
     try:
-        scores = _checked(design.scores(losses, **how), label).with_flaws(flaws)
+        scores = _checked(score(), label).with_flaws(flaws)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
-    return Source(
-        label=label, scores=scores, losses=losses, design=design, attacked=attacked, flaws=flaws
-    )
-
-
-def _refuse_in_pool(options: LossOptions, label: str) -> None:
-    for name in ("statistic", "target_alpha"):
-        if getattr(options, name) is not None:
-            raise InputError(
-                f"`{name}=` is for many models; {label} is a pool: choose its attack with `epsilometer "
-                "attack --method`, in Python with em.Pool(attack=...)."
-            )
+    return Source(label=label, scores=scores, losses=losses, flaws=flaws, **counted)
 
 
 def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> Source:
     """The losses of a measurement; failed models are a flaw."""
-    from epsilometer.attacks.statistics import Loss
-
     variant = choose_variant(tuple(measured.losses), options.variant)
     losses, design = measured.plan.with_records(measured.losses[variant]), measured.plan.design
     flaws = failure_flaws(len(measured.failures))
@@ -232,32 +210,21 @@ def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> 
 def _read_losses(
     path: Path, label: str, options: LossOptions, known: dict[str, Any] | None = None
 ) -> Source:
-    from epsilometer.measurement.store_file import is_store
+    losses, design, failed = read_losses(path, options.variant)
+    # Of a store, which alone counts failed models.
+    how: dict[str, Any] = {"skip": failed is not None, "flaws": failure_flaws(failed or 0)}
+    return of_losses(losses, label, options, design, known=known, **how)
 
-    losses, design = read_losses(path, options.variant)
-    flaws = failure_flaws(failures_in(path))
-    return of_losses(losses, label, options, design, known=known, skip=is_store(path), flaws=flaws)
 
+def _statistic(options: LossOptions, recorded: str, label: str) -> Any:
 
-def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> AttackedBy:
-    from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
-    from epsilometer.attacks.statistics import STATISTICS
-    from epsilometer.inputs.loading import statistic_of
-
-    recorded = known["statistic"]
     if options.statistic is None and recorded not in STATISTICS:
         # Code that a file names is not run unless the user names it too.
         raise InputError(
             f"{label}: its losses were scored by {_files.shown(recorded)}, a custom function: "
             "give it as `statistic=` to run it."
         )
-    statistic = statistic_of(options.statistic or recorded, folder=Path(), place="`statistic=`")
-    method = known.get("attack", LikelihoodRatio().name)
-    return AttackedBy(
-        statistic=statistic,
-        target_alpha=options.target_alpha or known.get("target_alpha", DEFAULT_RATE),
-        method=method if method in ATTACKS else LikelihoodRatio().name,
-    )
+    return statistic_of(options.statistic or recorded, folder=Path(), place="`statistic=`")
 
 
 def _checked(scores: Scores, name: str) -> Scores:
@@ -272,10 +239,8 @@ def _checked(scores: Scores, name: str) -> Scores:
             f"{name}: the scores are 1 for members and 0 for others in every row, the answer itself: "
             "expected the attack's scores, such as negated losses."
         )
-    try:
+    with _validate.within(name):
         scores.check()
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
     return scores
 
 
@@ -288,3 +253,80 @@ def _are_coins(base: BaseScores) -> bool:
 def _refuse_loss_options(options: LossOptions, label: str) -> None:
     if options.given is not None:
         raise InputError(f"`{options.given}=` is for losses; {label} has none.")
+
+
+# --- losses and the design that measured them ------------------------------------------------
+
+
+def read_losses(
+    path: Path, variant: str | None = None, shadows: int | None = None
+) -> tuple[Any, Design, int | None]:
+    """Losses of a file or a store (`PoolLosses` of a pool), and the design that measured them.
+
+    Last the number of models of a store that failed, None for a file.
+    """
+    if is_store(path):
+        if shadows is not None:
+            raise InputError("`shadows=` is for files of losses; a store knows its design.")
+        with SqliteStore(path, read_only=True) as store:
+            sizes = store.sizes()
+            losses = store.measured(sizes, choose_variant(sizes.variants, variant))
+            design = design_of(
+                store.status().identity.get("design"), sizes.models_h0, store.judging
+            )
+            return losses, design, len(store.failures())
+    refuse_variant(variant)
+    losses = PoolLosses.read(path) if _is_pool(path) else Losses.read(path)
+    return losses, design_for(losses, shadows), None
+
+
+def _is_pool(path: Path) -> bool:
+    """Whether a file has losses of a pool."""
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return set(_files.parquet_columns(path)) >= POOL_COLUMNS
+    if kind != ".csv":
+        return kind == ".npz"
+    head = _files.read_bytes(path, LONGEST_HEADER).decode("utf-8-sig", "replace")
+    return set(header_of(head)) >= POOL_COLUMNS
+
+
+def design_for(losses: Losses | PoolLosses, shadows: int | None = None) -> Design:
+    """The design of losses in a file: cross-feeding, or separate shadow models for every challenge.
+
+    In a pool half of the models train the attack and select 100 points, and the rest judge.
+    """
+    if isinstance(losses, PoolLosses):
+        if shadows is not None:
+            raise InputError("`shadows=` is for losses of many models; these are of a pool.")
+        enough = losses.models >= 2 * LEAST_PILOT
+        return Pool(models=losses.models, references=losses.references, pilot=enough)
+    most = int(losses.replicate.max()) + 1
+    if losses.one_run:
+        return OneRun(canaries=max(most, 2))
+    if shadows is None:
+        return CrossFed(replicates=max(most, 3))
+    _validate.whole_number("shadows", shadows, least=2)
+    blocks, rest = divmod(most, 1 + 2 * shadows)
+    if rest:
+        raise InputError(
+            f"`shadows={shadows}`: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
+            f"its shadow models), got {most}; without `shadows=`, models are cross-fed."
+        )
+    return ShadowModels(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
+
+
+def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
+    """The wanted variant, or the only one."""
+    if wanted is None and len(variants) == 1:
+        return variants[0]
+    if wanted not in variants:
+        shown = f"got {wanted!r}" if wanted is not None else "got none"
+        raise InputError(f"expected `variant=` to be one of {', '.join(variants)}, {shown}.")
+    return str(wanted)
+
+
+def refuse_variant(variant: str | None) -> None:
+    """Refuse a variant of anything but a store."""
+    if variant is not None:
+        raise InputError("`variant=` is for stores; a file of losses has one variant.")

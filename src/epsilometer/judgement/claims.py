@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _columns, _files, _validate
 from epsilometer.errors import InputError
-from epsilometer.model.deltas import checked_deltas
 
 COLUMNS = ("delta", "epsilon")
 
@@ -33,8 +32,8 @@ class NoPromise:
     reason: str = "its epsilon is stated to be infinite"
 
 
+#: One epsilon for every delta, a function from delta to the epsilon claimed there, or no promise.
 Claim = float | Callable[[float], float] | NoPromise
-"""One epsilon for every delta, a function from delta to the epsilon claimed there, or no promise."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +68,7 @@ class ClaimedCurve:
                 "expected a claimed epsilon for each of one or more deltas, got "
                 f"{len(given)} deltas and {len(claims)} epsilons."
             )
-        deltas = checked_deltas(given)
+        deltas = np.array(_validate.deltas(given.tolist()))
         numbers = [_validate.non_negative("epsilon", value) for value in claims.tolist()]
         epsilons = np.array(numbers)[np.argsort(given)]
         rising = np.flatnonzero(np.diff(epsilons) > 0)
@@ -98,17 +97,3 @@ class ClaimedCurve:
             return cls(deltas=columns["delta"], epsilons=columns["epsilon"])
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-
-
-def claims_at(claim: Claim, deltas: tuple[float, ...]) -> dict[float, float]:
-    """The finite claims by delta; a claim that is infinite somewhere says nothing there."""
-    if isinstance(claim, NoPromise):
-        return {}
-    claims = {}
-    for delta in deltas:
-        value = float(claim(delta)) if callable(claim) else float(claim)
-        if math.isnan(value) or value < 0:
-            raise InputError(f"expected claim >= 0 at delta={delta:g}, got claim={value}.")
-        if math.isfinite(value):
-            claims[delta] = value
-    return claims

@@ -1,7 +1,5 @@
 """The result of the count model: its checks, and what they object to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,33 +17,25 @@ from epsilometer.checks.comparison import (
 )
 from epsilometer.checks.influence import Influence, leave_one_out
 from epsilometer.checks.predictive import PredictiveCheck, check_predictions
-from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior, prior_sensitivity
-from epsilometer.checks.warnings import (
-    MOST_COUNTS_LISTED,
-    ExtremeCounts,
-    check_extreme_counts,
-    repeated_bases,
-)
+from epsilometer.checks.sensitivity import AlternativePrior, prior_sensitivity
+from epsilometer.checks.warnings import ExtremeCounts, check_extreme_counts, repeated_bases
 from epsilometer.engines.exact.delta_sweep import estimate_curve
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.judgement import next_step
-from epsilometer.judgement.objections import misfit_reasons
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
-from epsilometer.judgement.verdict import Outcome
 from epsilometer.judgement.what_if import FEW_DELTAS, SCALES
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.marginals import Marginal
 from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: Most bases for which the page tries other deltas and priors: each takes a proof or an estimate.
 MOST_TRIED = 200
-"""Most bases for which the page tries other deltas and priors: each takes a proof or an estimate."""
 
+#: Attack strength below which a PASS adds that attacks may have been weak.
 WEAK_STRENGTH = 0.5
-"""Attack strength below which a PASS adds that attacks may have been weak."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +49,12 @@ class CountResult(Result):
     """
 
     kind: ClassVar[str] = "count"
+    made_from: ClassVar[str] = "counts"
+    misfit_means: ClassVar[str] = (
+        "It assumes that the rates of attacks may be anywhere in the region allowed by epsilon and the "
+        "strength; if they are all close to one point, the interval may miss the true epsilon on either "
+        "side."
+    )
 
     posterior: CountPosterior
     scores: Scores | None = None
@@ -74,8 +70,6 @@ class CountResult(Result):
     def counts(self) -> AttackCounts:
         """The observed counts."""
         return self.posterior.counts
-
-    data = counts
 
     @property
     def flaws(self) -> tuple[str, ...]:
@@ -111,9 +105,7 @@ class CountResult(Result):
         # Claims at several deltas are judged by their common estimate, at the model's delta too.
         together = delta in self.question.deltas and not set(self.claims) <= {delta}
         if delta == self.delta and not together:
-            if prior == 1:
-                return self.posterior.marginal("epsilon")
-            other = self._with_prior(prior)
+            other = self.with_prior(prior)
             return None if other is None else other.epsilon
         curve = self._once(("curve", prior), lambda: self._curve(prior))
         return None if curve is None else curve.at(delta)
@@ -166,24 +158,9 @@ class CountResult(Result):
             )
         return None
 
-    @cached_property
-    def other_priors(self) -> tuple[AlternativePrior, ...]:
-        """Epsilon under other priors, leaving out those that cannot be estimated."""
-        self._tell("other priors")
-        found = [self._with_prior(factor) for factor in PRIOR_FACTORS if self._estimated]
-        return tuple(other for other in found if other is not None)
-
-    def _with_prior(self, factor: float) -> AlternativePrior | None:
-        """Epsilon with another scale of the prior; None if it cannot be estimated."""
-
-        def reweighted() -> AlternativePrior | None:
-            # The exact engine refuses priors that extend beyond epsilon = 600.
-            with suppress(ContradictionError, InputError):
-                factors, told = (factor,), self.on_message
-                return prior_sensitivity(self.posterior, factors=factors, on_message=told)[0]
-            return None
-
-        return self._once(("prior", factor), reweighted)
+    def _reweighted(self, factor: float) -> AlternativePrior:
+        told = self.on_message
+        return prior_sensitivity(self.posterior, factors=(factor,), on_message=told)[0]
 
     @cached_property
     def influence(self) -> Influence | None:
@@ -198,7 +175,6 @@ class CountResult(Result):
 
     @cached_property
     def predictive(self) -> PredictiveCheck:
-        """The predictive check: whether the model generates such counts."""
         self._tell("predictive check")
         rng = np.random.default_rng(CHECK_SEED)
         return check_predictions(self.posterior, rng=rng, level=self.level)
@@ -215,7 +191,9 @@ class CountResult(Result):
         wanted = {
             label: model
             for label, model in alternatives(self.model, self.counts).items()
-            if is_quick(self.counts, model) and not self._members_scatter(model)
+            if is_quick(self.counts, model)
+            # Members that scatter are too slow in the exact engine for a report.
+            and not (model.scatters(self.counts) and model.dependence.scatter is not None)
         }
         if not wanted or not is_quick(self.counts, self.model):
             return None
@@ -229,24 +207,7 @@ class CountResult(Result):
     def model_warnings(self) -> tuple[str, ...]:
         independent = self.independent_counts
         warnings = [independent and independent.sentence, repeated_bases(self.counts)]
-        odd = [item for item in self.predictive.statistics if item.surprising]
-        if odd:
-            listed = "; ".join(
-                f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
-                for item in odd[:MOST_COUNTS_LISTED]
-            )
-            rest = len(odd) - MOST_COUNTS_LISTED
-            if rest > 0:
-                listed += f"; and {rest} more in the table of the predictive check"
-            warnings.append(
-                f"Counts like these are unlikely under the model: {listed}. It assumes that the rates "
-                "of attacks may be anywhere in the region allowed by epsilon and the strength; if they "
-                "are all close to one point, the interval may miss the true epsilon on either side."
-            )
         return tuple(sentence for sentence in warnings if sentence)
-
-    def _misfit(self, leaning: Outcome) -> Iterator[str]:
-        return misfit_reasons(self.predictive)
 
     def _caveats(self, claim: float) -> Iterator[str]:
         low, high = self.posterior.credible_interval("strength", self.level)
@@ -256,10 +217,6 @@ class CountResult(Result):
                 "possible)"
             )
 
-    @cached_property
-    def next_step(self) -> str:
-        return next_step.after_counts(self)
-
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta, self.models
         _ = self.influence, self.other_priors
@@ -268,7 +225,3 @@ class CountResult(Result):
     @property
     def _estimated(self) -> bool:
         return "epsilon" in self.posterior.parameters
-
-    def _members_scatter(self, model: CountModel) -> bool:
-        """Whether members scatter, which is too slow in the exact engine for a report."""
-        return model.scatters(self.counts) and model.dependence.scatter is not None

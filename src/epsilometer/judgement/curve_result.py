@@ -1,9 +1,6 @@
 """The result of the curve model: its checks, and what they object to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -12,25 +9,21 @@ import numpy as np
 
 from epsilometer.checks.comparison import CHECK_SEED
 from epsilometer.checks.roc_curves import RocCheck, check_rocs
-from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior
+from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import ContradictionError
-from epsilometer.judgement import next_step
 from epsilometer.judgement.count_result import CountResult
-from epsilometer.judgement.objections import MOST_NAMED
-from epsilometer.judgement.result import BaseLeak, Result
+from epsilometer.judgement.origin import BaseLeak
+from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import Outcome
 from epsilometer.judgement.what_if import DELTAS, SCALES
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.tabulated import Tabulated
 
+#: Most bases for which the page tries other priors, besides the two that every verdict tries.
 MOST_REWEIGHTED = 20
-"""Most bases for which the page tries other priors, besides the two that every verdict tries."""
-
-MOST_LISTED = 4
-"""Most surprising statistics to name in a warning."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -45,6 +38,11 @@ class CurveResult(Result):
     """
 
     kind: ClassVar[str] = "curve"
+    made_from: ClassVar[str] = "scores"
+    misfit_means: ClassVar[str] = (
+        "No family of curves that was tried fits, so the interval may miss the true epsilon on either "
+        "side."
+    )
 
     posterior: CurvePosterior
     count_posterior: Callable[[], CountPosterior] | None = None
@@ -54,7 +52,7 @@ class CurveResult(Result):
         """The observed scores."""
         return self.posterior.scores
 
-    data = proven_from = scores
+    proven_from = scores
 
     @cached_property
     def beside(self) -> CountResult | None:
@@ -83,13 +81,13 @@ class CurveResult(Result):
         return JointDeltaCurve(posterior=self.posterior, deltas=deltas) if len(deltas) > 1 else None
 
     def _epsilon_at(self, delta: float, prior: float) -> Tabulated | None:
-        posterior = self._with_prior(prior)
-        return None if posterior is None else posterior.epsilon_at(delta)
+        other = self.with_prior(prior)
+        return None if other is None else other.posterior.epsilon_at(delta)
 
     def _anywhere(self, claims: Mapping[float, float], prior: float) -> float:
-        posterior = self._with_prior(prior)
-        assert posterior is not None  # epsilon at each delta is known
-        curve = JointDeltaCurve(posterior=posterior, deltas=list(claims))
+        other = self.with_prior(prior)
+        assert other is not None  # epsilon at each delta is known
+        curve = JointDeltaCurve(posterior=other.posterior, deltas=list(claims))
         return curve.probability_anywhere(claims)
 
     @property
@@ -107,33 +105,14 @@ class CurveResult(Result):
 
     @cached_property
     def predictive(self) -> RocCheck:
-        """The predictive check: whether the model generates such ROC curves."""
         self._tell("predictive check")
         rng = np.random.default_rng(CHECK_SEED)
         return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
 
-    def _with_prior(self, factor: float) -> CurvePosterior | None:
-        """The posterior with another scale of the prior; None if the scores contradict it."""
-        if factor == 1:
-            return self.posterior
-
-        def reweighted() -> CurvePosterior | None:
-            self._tell(f"prior scale x {factor:g}")
-            with suppress(ContradictionError):
-                return self.posterior.with_prior(self.model.epsilon.rescaled(factor))
-            return None
-
-        return self._once(("prior", factor), reweighted)
-
-    @cached_property
-    def other_priors(self) -> tuple[AlternativePrior, ...]:
-        """Epsilon with the prior's scale halved and doubled."""
-        found = {factor: self._with_prior(factor) for factor in PRIOR_FACTORS}
-        return tuple(
-            AlternativePrior(factor=factor, model=other.model, epsilon=other.marginal("epsilon"))
-            for factor, other in found.items()
-            if other is not None
-        )
+    def _reweighted(self, factor: float) -> AlternativePrior:
+        self._tell(f"prior scale x {factor:g}")
+        other = self.posterior.with_prior(self.model.epsilon.rescaled(factor))
+        return AlternativePrior(factor=factor, posterior=other)
 
     @cached_property
     def poorly_fitting_families(self) -> dict[str, str]:
@@ -201,9 +180,7 @@ class CurveResult(Result):
         return [family.name for family in self.model.families if family.name not in used]
 
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
-        odd = self.predictive.surprising
-        if odd:
-            yield f"such scores are unlikely under the model ({'; '.join(odd[:MOST_NAMED])})"
+        yield from super()._misfit(leaning)
         if self.model.reads_low and leaning is Outcome.PASS:
             yield "the family of curves is known to underestimate epsilon here"
         if self._left_out and leaning is Outcome.PASS:
@@ -226,26 +203,12 @@ class CurveResult(Result):
 
     @cached_property
     def model_warnings(self) -> tuple[str, ...]:
-        warnings = []
-        if self._left_out:
-            warnings.append(
-                f"Left out: {', '.join(self._left_out)}, which has no epsilon at delta = "
-                f"{self.delta:g}. If the algorithm is of that family, no answer at this delta is right; "
-                "use a larger delta."
-            )
-        odd = self.predictive.surprising
-        if odd:
-            listed = "; ".join(odd[:MOST_LISTED])
-            rest = f"; and {len(odd) - MOST_LISTED} more" if len(odd) > MOST_LISTED else ""
-            warnings.append(
-                f"Scores like these are unlikely under the model: {listed}{rest}. No family of curves "
-                "that was tried fits, so the interval may miss the true epsilon on either side."
-            )
-        return tuple(warnings)
-
-    @cached_property
-    def next_step(self) -> str:
-        return next_step.after_curves(self)
+        if not self._left_out:
+            return ()
+        return (
+            f"Left out: {', '.join(self._left_out)}, which has no epsilon at delta = {self.delta:g}. If "
+            "the algorithm is of that family, no answer at this delta is right; use a larger delta.",
+        )
 
     def concluded(self) -> Self:
         _ = self.verdict, self.warnings, self.next_step, self.over_delta

@@ -1,7 +1,5 @@
 """``judge``: the verdict of a posterior and a proof on a claim; the one place that makes results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

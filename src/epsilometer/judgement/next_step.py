@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from epsilometer._text import pair_text
-from epsilometer.judgement.units import MODELS, units_of
+from epsilometer.judgement.units import units_of
 from epsilometer.judgement.verdict import Grounds, Outcome
 
 if TYPE_CHECKING:
-    from epsilometer.judgement.count_result import CountResult
     from epsilometer.judgement.curve_result import CurveResult
     from epsilometer.judgement.result import Result
 
@@ -60,43 +59,31 @@ ENGINE = (
 SETTLE = "To settle this, "
 PLAN = "Use `epsilometer plan` to find how many bases and challenges would settle this."
 
+#: Suggested multiple of the models: intervals of rates shrink with the square root of their number.
 MORE = 4
-"""Suggested multiple of the models: intervals of rates shrink with the square root of their number."""
 
+#: Multiples of the models that are tried where epsilon is extrapolated.
 FEASIBLE = (2, 4, 10)
-"""Multiples of the models that are tried where epsilon is extrapolated."""
 
 
-def after_curves(result: CurveResult) -> str:
-    """What to do next with a result of the curve model, in one sentence."""
-    known = _whatever_the_model(result, ENGINE)
+def after(result: Result) -> str:
+    """What to do next with a result, in one sentence."""
+    verdict, units = result.verdict, units_of(result.data)
+    known = _whatever_the_model(result)
     if known is not None:
         return known
-    verdict, units = result.verdict, units_of(result.scores)
-    if verdict is None:
-        return _without_claim(result)
-    if verdict.outcome is Outcome.FAIL:
+    if verdict is not None and verdict.outcome is Outcome.FAIL:
         return f"{FIX}; more {units.scored} of the {units.worst} may prove it."
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return _to_settle(result)
-    if result.posterior.extrapolated:
-        return _where_extrapolated(result, "Before you report this as a judgement, ")
-    return STRONGER if _weak(result, verdict.claim) else REPORT_PASS
-
-
-def after_counts(result: CountResult) -> str:
-    """What to do next with a result of the count model, in one sentence."""
-    known = _whatever_the_model(result, ENGINE if result.posterior.chains is None else SAMPLER)
-    if known is not None:
-        return known
-    if result.verdict is None:
+    if result.kind == "curve":
+        return _after_curves(cast("CurveResult", result))
+    if verdict is None:
         return f"{STATE_A_CLAIM}."
-    if result.verdict.outcome is Outcome.FAIL:
-        return f"{FIX}; more {MODELS.scored} of the {MODELS.worst} may prove it."
-    return REPORT_PASS if result.verdict.outcome is Outcome.PASS else _to_settle_counts(result)
+    if verdict.outcome is Outcome.PASS:
+        return REPORT_PASS
+    return PLAN if result.predictive.fits else OTHER_MODEL
 
 
-def _whatever_the_model(result: Result, inaccurate: str) -> str | None:
+def _whatever_the_model(result: Result) -> str | None:
     """The step after a proof, and where the estimate cannot be used; None otherwise."""
     verdict = result.verdict
     if verdict is not None and verdict.outcome is Outcome.NO_PROMISE:
@@ -106,10 +93,27 @@ def _whatever_the_model(result: Result, inaccurate: str) -> str | None:
     if result.flaws:
         return MEND
     if not result.accurate:
-        return inaccurate
+        return ENGINE if getattr(result.posterior, "chains", None) is None else SAMPLER
     if result.shares_models and verdict is not None:
         return SEPARATE_MODELS
     return None if result.contradiction is None else REFUTED
+
+
+def _after_curves(result: CurveResult) -> str:
+    """Where the curve model passed a claim, left it open, or was not asked for one."""
+    posterior, verdict = result.posterior, result.verdict
+    if verdict is None:
+        return _without_claim(result)
+    if verdict.outcome is Outcome.INCONCLUSIVE and not result.predictive.fits:
+        return OTHER_FAMILIES
+    if posterior.extrapolated:
+        passed = verdict.outcome is Outcome.PASS
+        lead = "Before you report this as a judgement, " if passed else SETTLE
+        return _where_extrapolated(result, lead)
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return f"{SETTLE}{_narrow(result)}."
+    shown = posterior.credible_interval("shown", result.level)
+    return STRONGER if shown[1] < verdict.claim / 2 else REPORT_PASS
 
 
 def _without_claim(result: CurveResult) -> str:
@@ -165,24 +169,3 @@ def _narrow(result: CurveResult) -> str:
 
 def _range(ends: tuple[float, float]) -> str:
     return pair_text(*ends).replace(" to ", " and ")
-
-
-def _weak(result: CurveResult, claim: float) -> bool:
-    """Whether the attacks show less than half of the claim."""
-    return result.posterior.credible_interval("shown", result.level)[1] < claim / 2
-
-
-def _to_settle(result: CurveResult) -> str:
-    """What would settle an open verdict."""
-    if not result.predictive.fits:
-        return OTHER_FAMILIES
-    if result.posterior.extrapolated:
-        return _where_extrapolated(result, SETTLE)
-    return f"{SETTLE}{_narrow(result)}."
-
-
-def _to_settle_counts(result: CountResult) -> str:
-    """What would settle an open verdict of the count model."""
-    if any(item.surprising for item in result.predictive.statistics):
-        return OTHER_MODEL
-    return PLAN

@@ -1,35 +1,36 @@
-"""Objections to a judgement: a model that does not fit, a prior that decides, a valid bound.
+"""What else the data say of a claim: proofs, valid bounds, and objections to a judgement.
 
-Each function yields reasons as text without a full stop, for `verdict.decide`.
+Objections are reasons as text without a full stop, for `verdict.decide`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import singledispatch
 from typing import NamedTuple
 
 from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.checks.predictive import PredictiveCheck
 from epsilometer.checks.sensitivity import PRIOR_FACTORS
 from epsilometer.errors import ContradictionError, InputError
+from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.claim_tests import auditor_of, check_coins
+from epsilometer.proofs.proof import Proof, prove, refuted_together
 from epsilometer.proofs.shared_models import SharedModels
 
+#: Posterior probability below a valid bound at which the two contradict each other.
 CONTRADICTED = 0.05
-"""Posterior probability below a valid bound at which the two contradict each other."""
+
+#: A probability that two digits would round to 1.
+NEARLY_ALL = 0.995
 
 REFUTED_POSTERIOR = "the posterior lies below what the same data prove"
 
 PRIOR_DECIDES = "too little data to decide, so the prior decides"
 
+#: Most surprising statistics to name in a reason; the report has a table.
 MOST_NAMED = 2
-"""Most surprising statistics to name in a reason; the report has a table."""
 
 
 class Bound(NamedTuple):
@@ -39,22 +40,41 @@ class Bound(NamedTuple):
     epsilon: float
 
 
+#: Why nothing is judged from points that share models; measured by the pool study.
 SHARED = (
     "points share models and the posterior treats them as independent: if models differ among "
     "themselves its interval is too narrow"
 )
-"""Why nothing is judged from points that share models; measured by the pool study."""
 
 
-@singledispatch
-def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
+def proof_of(
+    data: Scores | AttackCounts | None, delta: float, claim: float | None, asked: Question
+) -> Proof | None:
+    """What the data prove at a delta, and the test of the claim; None if nothing can be proven."""
+    # Canaries not included by fair coins still have a posterior.
+    with suppress(InputError):
+        if data is not None:
+            sure, apart = asked.error, asked.independent
+            return prove(data, delta=delta, claim=claim, error=sure, independent=apart)
+    return None
+
+
+def refutation(proofs: Iterable[Proof | None]) -> str | None:
+    """How the claims are refuted, all deltas together; None if they are not."""
+    known = [proof for proof in proofs if proof is not None]
+    if not refuted_together(known):
+        return None
+    return max(known, key=lambda proof: proof.e_value or 0.0).refutation
+
+
+def valid_bounds(
+    data: Scores | AttackCounts | None, delta: float, error: float
+) -> tuple[Bound, ...]:
     """Valid bounds from scores or counts, in addition to the proof, corrected for choosing the best."""
-    raise InputError(f"expected scores or error counts, got {data!r}.")
-
-
-@valid_bounds.register
-def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
-    if data.dependent or any(base.grouped for base in data.bases):
+    if isinstance(data, AttackCounts):
+        value = best_base(ClopperPearson(), data, delta, error)
+        return (Bound("the Clopper-Pearson bound of the best base", value),)
+    if data is None or data.dependent or any(base.grouped for base in data.bases):
         return ()
     if data.models is not None and data.fair_coins:
         epsilon = SharedModels.of_scores(data).bound_by_model(delta, error)
@@ -71,21 +91,13 @@ def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
     return (Bound("a scan of the ROC curves with Clopper-Pearson limits", max(scans)),)
 
 
-@valid_bounds.register
-def _(data: AttackCounts, delta: float, error: float) -> tuple[Bound, ...]:
-    value = best_base(ClopperPearson(), data, delta, error)
-    return (Bound("the Clopper-Pearson bound of the best base", value),)
-
-
-def misfit_reasons(check: PredictiveCheck) -> Iterator[str]:
-    """Reasons if such counts are unlikely under the published model."""
-    odd = [item for item in check.statistics if item.surprising]
-    if odd:
-        named = "; ".join(
-            f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
-            for item in odd[:MOST_NAMED]
-        )
-        yield f"such counts are unlikely under the model ({named})"
+def contradiction(below: float, best: Bound, error: float) -> str:
+    """A warning of a posterior that puts the probability ``below`` on what the best bound refutes."""
+    share = f"probability {below:.2g}" if below < NEARLY_ALL else "nearly all of its probability"
+    return (
+        f"Do not quote the interval: the posterior puts {share} on an epsilon below "
+        f"{best.epsilon:.2f}, which the same data refute ({best.label}, error {error:g})."
+    )
 
 
 def prior_reasons(

@@ -1,16 +1,13 @@
 """The question that is put to a posterior: deltas, the claim, and how it is judged."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from enum import Enum
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.judgement.claims import Claim, NoPromise, claims_at
+from epsilometer.judgement.claims import Claim, NoPromise
 from epsilometer.judgement.verdict import Thresholds
-from epsilometer.model.deltas import checked_deltas
 from epsilometer.proofs.proof import ERROR
 
 
@@ -18,8 +15,8 @@ class OtherModels(Enum):
     """How far to compare with alternative models."""
 
     NONE = "not at all"
+    #: Correlated models without refinement; none if that would take minutes.
     QUICK = "in seconds"
-    """Correlated models without refinement; none if that would take minutes."""
     FULL = "all of them, at full accuracy"
 
 
@@ -63,7 +60,7 @@ class Question:
         _validate.level(self.level)
         _validate.open_unit_interval("error", self.error)
         if self.deltas:
-            object.__setattr__(self, "deltas", tuple(checked_deltas(self.deltas).tolist()))
+            object.__setattr__(self, "deltas", tuple(_validate.deltas(self.deltas)))
         claim = self.claim
         if claim is None or isinstance(claim, NoPromise) or callable(claim):
             return
@@ -82,8 +79,13 @@ class Question:
         """
         if self.claim is None or isinstance(self.claim, NoPromise):
             return {}
-        deltas = self.deltas or (delta,)
-        claims = claims_at(self.claim, deltas)
+        claims, deltas = {}, self.deltas or (delta,)
+        for each in deltas:
+            value = float(self.claim(each) if callable(self.claim) else self.claim)
+            if math.isnan(value) or value < 0:
+                raise InputError(f"expected claim >= 0 at delta={each:g}, got claim={value}.")
+            if math.isfinite(value):  # an infinite one says nothing there
+                claims[each] = value
         if not claims:
             raise InputError(
                 "expected a claim at one or more of the deltas, got none; the largest delta is "

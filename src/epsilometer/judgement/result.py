@@ -16,91 +16,33 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Plotted, view_of
+from epsilometer._text import capital, clause
+from epsilometer.checks.predictive import PredictiveCheck
+from epsilometer.checks.roc_curves import RocCheck
+from epsilometer.checks.sensitivity import PRIOR_FACTORS, AlternativePrior
 from epsilometer.errors import ContradictionError, InputError
+from epsilometer.judgement import next_step, objections
 from epsilometer.judgement.claims import NoPromise
-from epsilometer.judgement.objections import (
-    CONTRADICTED,
-    REFUTED_POSTERIOR,
-    SHARED,
-    Bound,
-    bound_reasons,
-    prior_reasons,
-    valid_bounds,
-)
+from epsilometer.judgement.objections import Bound
+from epsilometer.judgement.origin import BaseLeak, Origin
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict, decide, no_promise
 from epsilometer.judgement.what_if import table_of
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.flaws import failure_flaws
+from epsilometer.model.counts import AttackCounts, failure_flaws
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.marginals import Marginal
-from epsilometer.proofs.proof import Proof, prove, refuted_together
+from epsilometer.proofs.proof import Proof
 
 T = TypeVar("T")
 
-NEARLY_ALL = 0.995
-"""A probability that two digits would round to 1."""
+#: Most surprising statistics to name in a warning.
+MOST_LISTED = 3
 
 INACCURATE = "the computation did not reach its accuracy"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Origin:
-    """How the data were produced, as far as known; empty for data supplied by a user.
-
-    Attributes
-    ----------
-    plan
-        What was audited: hash, population, adjacency, design, dataset_size, seed; the kind of challenge
-        points unless they are random.
-    attack
-        The attack: target_alpha, statistic, attack, and any metadata of the attack itself.
-    models, failures
-        Numbers of models trained, reused and failed; the failures, each as plain values.
-    warnings
-        Warnings from the attack, and problems with the challenge points.
-    curves
-        Error counts over target rates: an ``ErrorCurves`` from `attacks`, opaque to the judgement.
-    tables
-        Data to write next to the result, by file name: anything with ``write(path)``.
-    variant, siblings
-        Which of several variants made from the same models, and the others.
-    stopping
-        Why an audit with early stopping ended, as plain values.
-    """
-
-    plan: Mapping[str, Any] = field(default_factory=dict)
-    attack: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, int] = field(default_factory=dict)
-    failures: tuple[Any, ...] = ()
-    warnings: tuple[str, ...] = ()
-    curves: Any = None
-    tables: Mapping[str, Any] = field(default_factory=dict)
-    variant: str | None = None
-    siblings: tuple[str, ...] = ()
-    stopping: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def target_alpha(self) -> float | None:
-        """The false-positive rate that the attacks aimed at."""
-        value = self.attack.get("target_alpha")
-        return None if value is None else float(value)
-
-
-class BaseLeak(NamedTuple):
-    """What one base leaks: its own epsilon, at the level of the question."""
-
-    name: str
-    auc: float
-    low: float
-    median: float
-    high: float
-    models_h0: int
-    models_h1: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -120,21 +62,21 @@ class Result(Plotted, ABC, view="results.RESULT"):
         Called with a line of text whenever a slow part is computed.
     """
 
+    #: The model: ``count`` or ``curve``.
     kind: ClassVar[str]
-    """The model: ``count`` or ``curve``."""
+    #: ``counts`` or ``scores``.
+    made_from: ClassVar[str]
+    #: What it means if such data are unlikely under the model, in a sentence.
+    misfit_means: ClassVar[str]
 
     posterior: Any
     question: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     variants: Mapping[str, Result] = field(default_factory=dict)
     on_message: OnMessage | None = None
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False)
 
     # --- what the models provide --------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def data(self) -> Scores | AttackCounts:
-        """The data of the posterior."""
 
     @property
     @abstractmethod
@@ -164,9 +106,14 @@ class Result(Plotted, ABC, view="results.RESULT"):
     def what_if_priors(self) -> tuple[float, ...]:
         """Factors of the prior's scale with which it does."""
 
+    @property
     @abstractmethod
-    def _misfit(self, leaning: Outcome) -> Iterator[str]:
-        """Reasons why the data do not fit the model, or the model cannot answer."""
+    def predictive(self) -> PredictiveCheck | RocCheck:
+        """The predictive check: whether the model generates such data."""
+
+    @abstractmethod
+    def _reweighted(self, factor: float) -> AlternativePrior:
+        """Epsilon with another scale of the prior."""
 
     @abstractmethod
     def _caveats(self, claim: float) -> Iterator[str]:
@@ -182,10 +129,10 @@ class Result(Plotted, ABC, view="results.RESULT"):
         """What each base leaks, the worst first; empty for a model that does not know."""
         return ()
 
-    @property
-    @abstractmethod
+    @cached_property
     def next_step(self) -> str:
         """What to do next, in one sentence."""
+        return next_step.after(self)
 
     @cached_property
     def what_if(self) -> dict[str, Any] | None:
@@ -215,14 +162,15 @@ class Result(Plotted, ABC, view="results.RESULT"):
         return self.posterior.model
 
     @property
+    def data(self) -> Scores | AttackCounts:
+        """The data of the posterior."""
+        data: Scores | AttackCounts = self.posterior.data
+        return data
+
+    @property
     def delta(self) -> float:
         """The model's delta."""
         return float(self.model.delta)
-
-    @property
-    def claim_source(self) -> str | None:
-        """The source of the claim that is judged."""
-        return self.question.claim_source
 
     @cached_property
     def claims(self) -> dict[float, float]:
@@ -255,7 +203,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
     def untrusted(self) -> str | None:
         """Why the posterior cannot be judged, if so."""
         if self.flaws:
-            return _clause(self.flaws[0])
+            return clause(self.flaws[0])
         if not self.accurate and not self.question.accept_untrusted:
             return INACCURATE
         return None
@@ -267,42 +215,14 @@ class Result(Plotted, ABC, view="results.RESULT"):
 
     def proof_at(self, delta: float) -> Proof | None:
         """The proof at one delta, and the test of the claim there."""
-        return self._once(("proof", delta), lambda: self._proven(delta))
+        data, claim = self.proven_from, self.claims.get(delta)
+        asked = self.question
+        return self._once(("proof", delta), lambda: objections.proof_of(data, delta, claim, asked))
 
-    def _proven(self, delta: float) -> Proof | None:
-        data = self.proven_from
-        if data is None:
-            return None
-        # Canaries not included by fair coins still have a posterior.
-        with suppress(InputError):
-            return prove(
-                data,
-                delta=delta,
-                claim=self.claims.get(delta),
-                error=self.question.error,
-                independent=self.question.independent,
-            )
-        return None
-
-    @cached_property
-    def refutation(self) -> str | None:
-        """How the claims are refuted, all deltas together; None if they are not."""
-        proofs = [self.proof_at(delta) for delta in self.claims]
-        known = [proof for proof in proofs if proof is not None]
-        if not refuted_together(known):
-            return None
-        return max(known, key=lambda proof: proof.e_value or 0.0).refutation
-
-    @property
-    def bounds(self) -> tuple[Bound, ...]:
+    def bounds_at(self, delta: float) -> tuple[Bound, ...]:
         """Other valid lower bounds of epsilon from the same data."""
-        return self._bounds_at(self.delta)
-
-    def _bounds_at(self, delta: float) -> tuple[Bound, ...]:
         data, error = self.proven_from, self.question.error
-        if data is None:
-            return ()
-        return self._once(("bounds", delta), lambda: valid_bounds(data, delta, error))
+        return self._once(("bounds", delta), lambda: objections.valid_bounds(data, delta, error))
 
     def epsilon_at(self, delta: float, prior: float = 1.0) -> Marginal:
         """The distribution of epsilon at a delta, the scale of its prior multiplied by ``prior``.
@@ -328,17 +248,10 @@ class Result(Plotted, ABC, view="results.RESULT"):
     @cached_property
     def contradiction(self) -> str | None:
         """A warning if the posterior lies below what the same data prove; None if it does not."""
-        best, below = self._best_bound(self.delta), self._below(self.delta, 1.0)
-        if not below > CONTRADICTED:
+        below = self._below(self.delta, 1.0)
+        if not below > objections.CONTRADICTED:
             return None
-        share = (
-            f"probability {below:.2g}" if below < NEARLY_ALL else "nearly all of its probability"
-        )
-        return (
-            f"Do not quote the interval: the posterior puts {share} on an epsilon below "
-            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error "
-            f"{self.question.error:g})."
-        )
+        return objections.contradiction(below, self._best_bound(self.delta), self.question.error)
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -347,7 +260,10 @@ class Result(Plotted, ABC, view="results.RESULT"):
         if isinstance(asked.claim, NoPromise):
             trusted = self.untrusted is None
             return no_promise(asked.claim.reason, asked.thresholds, trusted=trusted)
-        return self._judged(self.claims, 1.0, self.refutation) if self.claims else None
+        if not self.claims:
+            return None
+        refuted = objections.refutation(map(self.proof_at, self.claims))
+        return self._judged(self.claims, 1.0, refuted)
 
     def judged(self, delta: float, claim: float, prior: float = 1.0) -> Verdict:
         """The verdict on another claim at one delta, the scale of the prior multiplied by ``prior``.
@@ -375,19 +291,45 @@ class Result(Plotted, ABC, view="results.RESULT"):
             by_delta=tuple(JudgedDelta(delta, epsilon, above) for (delta, epsilon), above in rows),
         )
 
+    def with_prior(self, factor: float) -> AlternativePrior | None:
+        """Epsilon with another scale of the prior; None if it cannot be estimated."""
+
+        def reweighted() -> AlternativePrior | None:
+            # Some contradict the data, or extend beyond what the engine can integrate.
+            with suppress(ContradictionError, InputError):
+                return self._reweighted(factor)
+            return None
+
+        if factor == 1:
+            return AlternativePrior(factor=factor, posterior=self.posterior)
+        return self._once(("prior", factor), reweighted)
+
+    @cached_property
+    def other_priors(self) -> tuple[AlternativePrior, ...]:
+        """Epsilon with the prior's scale halved and doubled; empty if epsilon is fixed."""
+        return tuple(filter(None, map(self.with_prior, PRIOR_FACTORS)))
+
+    def _misfit(self, leaning: Outcome) -> Iterator[str]:
+        """Reasons why the data do not fit the model, or the model cannot answer."""
+        odd = self.predictive.surprising
+        if odd:
+            named = "; ".join(odd[: objections.MOST_NAMED])
+            yield f"such {self.made_from} are unlikely under the model ({named})"
+
     def _objections(
         self, claims: Mapping[float, float], prior: float, leaning: Outcome
     ) -> Iterator[str]:
         """Objections to the side that the posterior takes."""
-        objections = [*([SHARED] if self.shares_models else ())]
-        objections += self._once(("misfit", leaning), lambda: list(self._misfit(leaning)))
+        against = [*([objections.SHARED] if self.shares_models else ())]
+        against += self._once(("misfit", leaning), lambda: list(self._misfit(leaning)))
         for delta, claim in claims.items():
-            objections += bound_reasons(self._bounds_at(delta), claim, leaning)
-        if any(self._below(delta, prior) > CONTRADICTED for delta in (self.delta, *claims)):
-            objections.append(REFUTED_POSTERIOR)
-        yield from dict.fromkeys(objections)
-        if not objections:  # other priors need one more estimate each
-            yield from prior_reasons(
+            against += objections.bound_reasons(self.bounds_at(delta), claim, leaning)
+        below = max(self._below(delta, prior) for delta in (self.delta, *claims))
+        if below > objections.CONTRADICTED:
+            against.append(objections.REFUTED_POSTERIOR)
+        yield from dict.fromkeys(against)
+        if not against:  # other priors need one more estimate each
+            yield from objections.prior_reasons(
                 lambda factor: self._probability_above(claims, prior * factor)[-1],
                 leaning,
                 self.question.thresholds,
@@ -397,7 +339,7 @@ class Result(Plotted, ABC, view="results.RESULT"):
         """The largest valid bound: at the model's delta of all, elsewhere what is proven."""
         proof = self.proof_at(delta)
         known = [] if proof is None else [Bound("the proof", proof.at_least)]
-        known += self.bounds if delta == self.delta else ()
+        known += self.bounds_at(delta) if delta == self.delta else ()
         return max(known, key=lambda bound: bound.epsilon, default=Bound("", 0.0))
 
     def _below(self, delta: float, prior: float) -> float:
@@ -420,8 +362,16 @@ class Result(Plotted, ABC, view="results.RESULT"):
         warnings += self.flaws
         if self.contradiction is not None:
             warnings.append(self.contradiction)
-        warnings += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
-        return tuple(dict.fromkeys([*warnings, *self.model_warnings]))
+        warnings += [capital(text) for text in self.origin.warnings if text]
+        warnings += self.model_warnings
+        odd = self.predictive.surprising
+        if odd:
+            more = [f"and {len(odd) - MOST_LISTED} more"] if len(odd) > MOST_LISTED else []
+            warnings.append(
+                f"{capital(self.made_from)} like these are unlikely under the model: "
+                f"{'; '.join([*odd[:MOST_LISTED], *more])}. {self.misfit_means}"
+            )
+        return tuple(dict.fromkeys(warnings))
 
     # --- views --------------------------------------------------------------------------------
 
@@ -437,10 +387,6 @@ class Result(Plotted, ABC, view="results.RESULT"):
         """Everything worth quoting, as plain values: the contents of summary.json."""
         return dict(view_of(self).data(self))
 
-    @cached_property
-    def _kept(self) -> dict[Any, Any]:
-        return {}
-
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         """What was made under this key, made when first asked for: verdicts share it."""
         if key not in self._kept:
@@ -451,9 +397,3 @@ class Result(Plotted, ABC, view="results.RESULT"):
     def _tell(self, line: str) -> None:
         if self.on_message is not None:
             self.on_message(line)
-
-
-def _clause(sentence: str) -> str:
-    """The first part of a sentence, to continue another one."""
-    clause = sentence.partition(";")[0].removesuffix(".")
-    return f"{clause[:1].lower()}{clause[1:]}"

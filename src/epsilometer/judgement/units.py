@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epsilometer._text import counted
-from epsilometer.model.curve_model import INDEPENDENT_MODELS
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import INDEPENDENT_MODELS
 from epsilometer.model.scores import Scores
 
 if TYPE_CHECKING:
@@ -95,11 +96,11 @@ CANARIES = Units(
 )
 
 
-def units_of(scores: Scores) -> Units:
-    """The words for these scores."""
-    if scores.one_run:
+def units_of(data: Scores | AttackCounts) -> Units:
+    """The words for these scores, or for counts."""
+    if isinstance(data, Scores) and data.one_run:
         return CANARIES
-    return MODELS if scores.models is None else POINTS
+    return MODELS if isinstance(data, AttackCounts) or data.models is None else POINTS
 
 
 SHARED_ESTIMATE = (
@@ -107,6 +108,7 @@ SHARED_ESTIMATE = (
     "(the calibration study reports its coverage). The proof does not assume independence."
 )
 
+#: Assumptions and limits of one run.
 ONE_RUN = (
     "Each canary was included by its own fair coin flip, and only the order of the scores is used.",
     "Canary scores are treated as independent. Canaries of a run share one model and may interfere "
@@ -115,7 +117,6 @@ ONE_RUN = (
     "Only these canaries were scored. One run cannot tell how much other records leak, nor distinguish "
     "a weak canary from privacy.",
 )
-"""Assumptions and limits of one run."""
 
 
 ONE_RUN_SHORT = (
@@ -124,12 +125,12 @@ ONE_RUN_SHORT = (
 )
 
 
+#: Assumptions for points that share models.
 SHARED_MODELS = (
     "Models were trained on random subsets of one pool of records, so points share models; only the "
     "order of each point's scores is used.",
     SHARED_ESTIMATE,
 )
-"""Assumptions for points that share models."""
 
 
 def assumptions(result: CurveResult) -> list[str]:

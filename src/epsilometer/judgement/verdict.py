@@ -5,8 +5,6 @@ Training that promises nothing has nothing to judge, and is told first.  Everyth
 with reasons.  :func:`decide` is the only place where this is decided.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,33 +22,32 @@ class Outcome(StrEnum):
     PASS = "PASS"
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
+    #: The training's own accountant states an infinite epsilon, or none at all.
     NO_PROMISE = "NO PROMISE"
-    """The training's own accountant states an infinite epsilon, or none at all."""
 
 
 class Grounds(StrEnum):
     """What a verdict rests on."""
 
+    #: Valid for any algorithm and any attack, with a stated error probability.
     PROVEN = "proven"
-    """Valid for any algorithm and any attack, with a stated error probability."""
+    #: The posterior supports it, and no check contradicts it.
     JUDGED = "judged"
-    """The posterior supports it, and no check contradicts it."""
+    #: The claim itself says so.
     STATED = "stated"
-    """The claim itself says so."""
+    #: Neither a proof nor a judgement.
     OPEN = "open"
-    """Neither a proof nor a judgement."""
 
 
+#: Labels of the verdicts that fail a gate, by the name of the gate, the most severe first.
+#:
+#: Training that promises nothing fails every gate: there is no claim that could hold.
 FAIL_ON = {
     "never": ("NO PROMISE",),
     "proven": ("NO PROMISE", "FAIL (proven)"),
     "fail": ("NO PROMISE", "FAIL (proven)", "FAIL (judged)"),
     "inconclusive": ("NO PROMISE", "FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE"),
 }
-"""Labels of the verdicts that fail a gate, by the name of the gate, the most severe first.
-
-Training that promises nothing fails every gate: there is no claim that could hold.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +92,7 @@ class JudgedDelta(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Verdict(Plotted, view="verdicts.VERDICT"):
+class Verdict(Plotted, view="results.VERDICT"):
     """The verdict on a claim, and what it rests on.
 
     Attributes
@@ -155,13 +152,13 @@ class Verdict(Plotted, view="verdicts.VERDICT"):
         return judged and self.thresholds.outcome(self.prior_probability_above) is self.outcome
 
 
+#: Added to every PASS.
 NO_PROOF = "this is not a proof of privacy: stronger attacks or worse records may show more"
-"""Added to every PASS."""
 
 PRIOR_ALONE = "the prior alone would have given the same verdict"
 
+#: Returns the objections to the side that the posterior takes, one reason each.
 Objections = Callable[[Outcome], Iterable[str]]
-"""Returns the objections to the side that the posterior takes, one reason each."""
 
 
 def no_promise(reason: str, thresholds: Thresholds, *, trusted: bool) -> Verdict:

@@ -18,29 +18,29 @@ from epsilometer.proofs.proof import rounded_down
 if TYPE_CHECKING:
     from epsilometer.judgement.result import Result
 
+#: Deltas offered for the curve model, besides those of the question.
 DELTAS = tuple(10.0**power for power in range(-8, 0))
-"""Deltas offered for the curve model, besides those of the question."""
 
+#: The same for the count model, which has another posterior at each.
 FEW_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""The same for the count model, which has another posterior at each."""
 
+#: Factors of the prior's scale; the check of the prior halves and doubles each of them again.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Factors of the prior's scale; the check of the prior halves and doubles each of them again."""
 
+#: Even steps of the claim, besides quantiles of epsilon.
 STEPS = 60
-"""Even steps of the claim, besides quantiles of epsilon."""
 
+#: Quantiles that are claims too: verdicts change there, and curves through them are smooth.
 SHARES = (0.001, 0.01, 0.03, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999)
-"""Quantiles that are claims too: verdicts change there, and curves through them are smooth."""
 
+#: The same at other deltas and with other priors.
 FEW_SHARES = (0.05, 0.5, 0.95)
-"""The same at other deltas and with other priors."""
 
+#: What another delta means, by the kind of the result.
 NOTES = {
     "curve": "Epsilon is read off the same curves at another delta; the prior stays at delta = {:g}.",
     "count": "Each delta has its own posterior; this result is about delta = {:g}.",
 }
-"""What another delta means, by the kind of the result."""
 
 EXTRAPOLATED = " Extrapolated: no scores reach the error rates that decide epsilon at this delta."
 
@@ -117,12 +117,12 @@ def _cell(
     except ContradictionError:
         return None
     shares = np.array([0.5 - result.level / 2, 0.5, 0.5 + result.level / 2])
-    low, median, high = (float(f"{end:.4g}") for end in epsilon.quantile(shares).tolist())
+    low, median, high = epsilon.quantile(shares).tolist()
     proof = result.proof_at(delta)
     proven = None if proof is None else proof.at_least
     headline = (
-        f"Epsilon at delta = {delta:g}: median {median:.3g}, {percent(result.level)} interval "
-        f"{low:.3g} to {high:.3g}."
+        f"Epsilon at delta = {delta:g}: median {median:.2f}, {percent(result.level)} interval "
+        f"{low:.2f} to {high:.2f}."
     )
     if proven:
         headline += f" Proven: at least {rounded_down(proven)}."
@@ -137,7 +137,9 @@ def _cell(
         places.append(verdicts.setdefault((verdict.label, *reasons), len(verdicts)))
     return {
         "headline": headline,
-        "ends": [value if math.isfinite(value) else None for value in (low, median, high)],
+        "ends": [
+            float(f"{end:.4g}") if math.isfinite(end) else None for end in (low, median, high)
+        ],
         "proven": proven,
         "above": [round(epsilon.probability_above(claim), 5) for claim in claims],
         "verdicts": places,

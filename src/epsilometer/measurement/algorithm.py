@@ -1,7 +1,5 @@
 """The protocols of training algorithms that can be audited, and how an algorithm is identified."""
 
-from __future__ import annotations
-
 import inspect
 import random
 import re
@@ -179,8 +177,8 @@ def variants_of(algorithm: object) -> tuple[str, ...]:
     return algorithm.variants if isinstance(algorithm, Releases) else ("",)
 
 
+#: Batch size of algorithms that train batches and set no ``batch_size``.
 BATCH_SIZE = 16
-"""Batch size of algorithms that train batches and set no ``batch_size``."""
 
 
 def batch_size_of(algorithm: object) -> int:
@@ -202,17 +200,18 @@ def check(algorithm: Any, *, name: str = "the algorithm") -> None:
             )
 
 
+#: Key of source-code hashes in an identity; it contains a space, so no attribute can have this
+#: name.
 SOURCE = "source file"
-"""Key of source-code hashes in an identity; it contains a space, so no attribute can have this name."""
 
+#: Values nested more deeply are refused: they contain themselves, or are too complex to compare.
 DEEPEST_NESTING = 30
-"""Values nested more deeply are refused: they contain themselves, or are too complex to compare."""
 
+#: Types that are fully described by their repr.
 _PLAIN = (bytes, Path, Decimal, Fraction, date, time, re.Pattern, complex, slice, range, np.dtype)
-"""Types that are fully described by their repr."""
 
+#: Random generators: their state changes with use, so they cannot be described.
 _STREAMS = (np.random.Generator, np.random.RandomState, random.Random)
-"""Random generators: their state changes with use, so they cannot be described."""
 
 
 def identity(algorithm: object) -> dict[str, Any]:

@@ -1,24 +1,27 @@
-"""Challenge bases: a dataset D, a challenge point z, and the two neighbouring datasets they define."""
+"""Challenge bases: a dataset D, a challenge point z, and the two neighbouring datasets they define.
+
+Also rows: what a worker returns and a store holds for one model of a base.
+"""
 
 from __future__ import annotations
 
 import abc
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.challenges import Chosen
 from epsilometer.measurement.population import Dataset, Population
-from epsilometer.measurement.rows import LossRow, Row
 
+#: First element of the spawn key of the streams that draw bases; tasks use 0.
 BASES = 1
-"""First element of the spawn key of the streams that draw bases; tasks use 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +29,8 @@ class Include:
     """H0 trains on D, H1 on D and z."""
 
     name: ClassVar[str] = "include"
+    #: Records a base needs in addition to D.
     extra_records: ClassVar[int] = 1
-    """Records a base needs in addition to D."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +41,8 @@ class Replace:
     extra_records: ClassVar[int] = 2
 
 
+#: Which datasets count as neighbours.
 Adjacency = Include | Replace
-"""Which datasets count as neighbours."""
 
 ADJACENCIES: dict[str, Adjacency] = {"include": Include(), "replace": Replace()}
 
@@ -59,6 +62,61 @@ class Source:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
 
+class LossRow(NamedTuple):
+    """The loss of one variant of one model."""
+
+    base: int
+    hypothesis: int
+    replicate: int
+    variant: str
+    loss: float
+
+    @property
+    def problem(self) -> str | None:
+        """Why the row cannot be stored; None if it can."""
+        if math.isfinite(self.loss):
+            return None
+        return f"expected a finite loss, got loss={self.loss}"
+
+
+class PoolRow(NamedTuple):
+    """The losses of all points under one variant of one model, and which points it was trained on."""
+
+    base: int
+    hypothesis: int
+    replicate: int
+    variant: str
+    #: (points, queries).
+    losses: FloatArray
+    member: BoolArray
+
+    @property
+    def problem(self) -> str | None:
+        """Why the row cannot be stored; None if it can."""
+        wrong = np.argwhere(~np.isfinite(self.losses))
+        if not len(wrong):
+            return None
+        point, query = wrong[0]
+        return f"point {point}: expected finite losses, got loss={self.losses[point, query]}"
+
+    def packed(self) -> tuple[Any, ...]:
+        """As bytes for a store."""
+        losses = self.losses.astype("<f8").tobytes()
+        return (*self[:4], losses, np.packbits(self.member).tobytes())
+
+    @staticmethod
+    def unpacked(place: Any, losses: bytes, member: bytes, points: int) -> PoolRow:
+        """A stored row; ValueError unless it has ``points`` points."""
+        table = np.frombuffer(losses, dtype="<f8").reshape(points, -1)
+        if not table.size or len(member) != -(-points // 8):
+            raise ValueError
+        bits = np.unpackbits(np.frombuffer(member, dtype=np.uint8), count=points)
+        return PoolRow._make((*place, table, bits.astype(np.bool_)))
+
+
+Row = LossRow | PoolRow
+
+
 class Base(abc.ABC):
     """What models are trained on, and the records they are evaluated on."""
 
@@ -74,20 +132,12 @@ class Base(abc.ABC):
         """The dataset that one model is trained on."""
 
     @abc.abstractmethod
-    def size(self, hypothesis: int, replicate: int) -> int:
-        """Number of records in that dataset."""
-
-    @abc.abstractmethod
     def points(self, population: Population) -> Iterator[Dataset]:
         """The records whose losses are computed, in batches."""
 
     @abc.abstractmethod
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> Sequence[Row]:
         """The rows that store these records' losses under the model at ``place``."""
-
-    def shared_points(self) -> dict[str, Any]:
-        """What a store must know about the points of a pool; empty for other designs."""
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,10 +196,6 @@ class ChallengeBase(Base):
         del replicate
         return population.take(self.records(hypothesis))
 
-    def size(self, hypothesis: int, replicate: int) -> int:
-        del replicate
-        return len(self.records(hypothesis))
-
     def points(self, population: Population) -> Iterator[Dataset]:
         """The challenge point."""
         yield population.take(np.array([self.challenge]))
@@ -176,11 +222,7 @@ def draw_base(number: int, source: Source) -> ChallengeBase:
     if chosen is not None:
         free = np.setdiff1d(free, chosen.excluded(number))
     extra = source.adjacency.extra_records - (chosen is not None)
-    if size + extra > len(free):
-        raise InputError(
-            f"expected dataset_size <= {len(free) - extra}, since {len(free)} records are available for "
-            f"base {number}, got dataset_size={size}."
-        )
+    _validate.whole_number("dataset_size", size, most=len(free) - extra)
     drawn = source.stream(BASES, number).choice(free, size=size + extra, replace=False)
     rest = drawn[size:].tolist()
     return ChallengeBase(

@@ -23,7 +23,7 @@ from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 from epsilometer.measurement import canary_kinds
-from epsilometer.measurement.coins import check_coins, check_stream, flip
+from epsilometer.measurement.canary_kinds import check_coins, check_stream, flip
 from epsilometer.measurement.population import (
     Array,
     Dataset,
@@ -35,15 +35,15 @@ from epsilometer.measurement.population import (
 from epsilometer.model.score_tables import CANARIES
 from epsilometer.model.scores import Scores
 
+#: Format version of a canary file.
 FORMAT = 1
-"""Format version of a canary file."""
 
+#: Largest size in bytes to which a canary file may decompress.
 LARGEST_CANARY_FILE = 2**30
-"""Largest size in bytes to which a canary file may decompress."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Canaries(Displayed, view="inputs.CANARIES"):
+class Canaries(Displayed):
     """Canaries and their coin flips; create them with :meth:`draw`, :meth:`of` or :meth:`read`.
 
     Attributes
@@ -69,10 +69,9 @@ class Canaries(Displayed, view="inputs.CANARIES"):
 
     kind: str
     coins: BoolArray
-    records: IntArray | None
-    _features: Array | None
-    _labels: Array | None
-    _population: Population | None
+    _points: Dataset
+    records: IntArray | None = None
+    _population: Population | None = None
 
     @classmethod
     def draw(
@@ -106,43 +105,28 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             free = np.setdiff1d(np.arange(len(population)), _indices(outside, len(population)))
             if count > len(free):
                 raise InputError(
-                    f"expected at most {len(free)} canaries, the number of records (of "
-                    f"{len(population)}) that are not always trained on, got {count}; draw fewer, or "
-                    "use kind='noise'."
+                    f"expected at most {len(free)} canaries, as many as records (of {len(population)}) "
+                    f"are not always trained on, got {count}; draw fewer, or use kind='noise'."
                 )
             records = rng.choice(free, size=count, replace=False)
-        features, labels = chosen.craft(canary_kinds.Wanted(population, records, count, rng))
-        return cls(
-            kind=chosen.name,
-            coins=flip(count, rng),
-            records=records if chosen.uses_records else None,
-            _features=features,
-            _labels=labels,
-            _population=population if chosen.uses_records else None,
-        )
+        points = chosen.craft(canary_kinds.Wanted(population, records, count, rng))
+        whose: dict[str, Any] = {"records": records, "_population": population}
+        held = whose if chosen.uses_records else {}
+        return cls(kind=chosen.name, coins=flip(count, rng), _points=points, **held)
 
     @classmethod
     def of(
         cls, *, features: ArrayLike, labels: ArrayLike | None = None, rng: np.random.Generator
     ) -> Canaries:
         """Your own points, one per entry of the first axis, with coins flipped by ``rng``."""
-        points = canary_kinds.as_points(features)
-        return cls(
-            kind="custom",
-            coins=flip(len(points), rng),
-            records=None,
-            _features=points,
-            _labels=None if labels is None else np.array(labels),
-            _population=None,
-        )
+        points = canary_kinds.as_points(features, labels)
+        return cls(kind="custom", coins=flip(len(points), rng), _points=points)
 
     def __post_init__(self) -> None:
         check_coins(self.coins)
-        for name, array in (("features", self._features), ("labels", self._labels)):
-            if array is not None and len(array) != len(self.coins):
-                raise InputError(
-                    f"expected {len(self.coins)} {name}, one per canary, got {len(array)}."
-                )
+        for name, array in vars(self._points).items():
+            if array is not None and len(array) != len(self):
+                raise InputError(f"expected {len(self)} {name}, one per canary, got {len(array)}.")
 
     def __len__(self) -> int:
         return len(self.coins)
@@ -150,28 +134,19 @@ class Canaries(Displayed, view="inputs.CANARIES"):
     @property
     def points(self) -> Dataset:
         """All canaries in order, as copies."""
-        if self._features is not None:
-            features = self._features.copy()
-        else:
-            assert self._population is not None
-            assert self.records is not None
-            features = self._population.features[self.records]
-        labels = None if self._labels is None else self._labels.copy()
-        return Dataset(features=features, labels=labels)
+        return self._points.take(np.arange(len(self)))
 
     @property
     def included(self) -> Dataset:
         """The canaries whose coin includes them: add exactly these to the training data."""
-        points = self.points
-        labels = None if points.labels is None else points.labels[self.coins]
-        return Dataset(features=points.features[self.coins], labels=labels)
+        return self._points.take(self.coins)
 
     @property
     def rest(self) -> Dataset:
         """The records of the population that are not canaries; train on these plus :attr:`included`."""
         if self._population is None or self.records is None:
             raise InputError(
-                "expected canaries that are records of a population, got crafted canaries."
+                "expected canaries that are records of a population, got crafted ones."
             )
         every = np.arange(len(self._population))
         return self._population.take(np.setdiff1d(every, self.records))
@@ -180,7 +155,16 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         """``dataset`` followed by the included canaries."""
         self._check_disjoint(dataset)
         included = self.included
-        _check_compatible(dataset, included)
+        shape, theirs = dataset.features.shape[1:], included.features.shape[1:]
+        if shape != theirs:
+            raise InputError(
+                f"expected canaries with the shape of the records, {shape}, got {theirs}."
+            )
+        if (dataset.labels is None) != (included.labels is None):
+            where = "canaries" if dataset.labels is None else "records"
+            raise InputError(
+                f"expected labels of records and of canaries, got only those of {where}."
+            )
         features = np.concatenate([dataset.features, included.features])
         if dataset.labels is None or included.labels is None:
             return Dataset(features=features)
@@ -190,9 +174,9 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         """Refuse a dataset that already has the canaries: the excluded ones would be trained on."""
         if self.kind != canary_kinds.RandomRecords.name:
             return
-        points = self.points
-        there = {row.tobytes() for row in np.asarray(dataset.features, points.features.dtype)}
-        out = [row.tobytes() in there for row in points.features[~self.coins]]
+        features = self._points.features
+        there = {row.tobytes() for row in np.asarray(dataset.features, features.dtype)}
+        out = [row.tobytes() in there for row in features[~self.coins]]
         # A few duplicates can occur naturally.
         if sum(out) > len(out) / 2:
             raise InputError(
@@ -203,9 +187,8 @@ class Canaries(Displayed, view="inputs.CANARIES"):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the points and coins."""
-        points = self.points
         digest = hashlib.sha256(self.kind.encode() + self.coins.astype(np.uint8).tobytes())
-        for array in (points.features, points.labels):
+        for array in (self._points.features, self._points.labels):
             digest.update(b"" if array is None else array_fingerprint(array).encode())
         return digest.hexdigest()
 
@@ -274,14 +257,14 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             "coins": self.coins.astype(np.uint8),
             "sha256": np.array(self.fingerprint),
         }
-        arrays = {"records": self.records, "features": self._features, "labels": self._labels}
-        kept |= {name: array for name, array in arrays.items() if array is not None}
+        points = vars(self._points) if self.records is None else {"records": self.records}
+        points = {**points, "labels": self._points.labels}
+        kept |= {name: array for name, array in points.items() if array is not None}
         held = io.BytesIO()
         np.savez(held, **kept)  # type: ignore[arg-type]
         if path.exists() and path.read_bytes() != held.getvalue():
             raise InputError(
-                f"{path}: exists with other content, perhaps the coins of a training run; choose "
-                "another name."
+                f"{path}: exists with other content, perhaps coins in use; choose another name."
             )
         _files.replace(path, lambda place: place.write_bytes(held.getvalue()))
 
@@ -305,46 +288,30 @@ class Canaries(Displayed, view="inputs.CANARIES"):
         if not _well_formed(kept):
             raise InputError(f"{path}: expected a file written by `Canaries.write`.")
         if records is None:
-            population = None
+            population, features = None, kept["features"]
         elif population is None:
-            raise InputError(
-                f"{path}: its canaries are records of a population; pass it: read(path, population)."
-            )
+            raise InputError(f"{path}: its canaries are records: pass read(path, population).")
         elif not ((records >= 0) & (records < len(population))).all():
             raise InputError(
                 f"{path}: its records are not in this population; is it the right one?"
             )
-        try:
+        else:
+            records = records.astype(np.int64)
+            features = population.features[records]
+        with _validate.within(path):
             canaries = cls(
                 kind=str(kept["kind"]),
                 coins=kept["coins"].astype(bool),
-                records=None if records is None else records.astype(np.int64),
-                _features=kept.get("features"),
-                _labels=kept.get("labels"),
+                _points=Dataset(features=features, labels=kept.get("labels")),
+                records=records,
                 _population=population,
             )
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
         if canaries.fingerprint != str(kept["sha256"]):
             raise InputError(
                 f"{path}: coins or points differ from those that were saved; is this another "
                 "population, or was the file changed?"
             )
         return canaries
-
-
-def _check_compatible(dataset: Dataset, canaries: Dataset) -> None:
-    """Raise :class:`InputError` unless canaries have the shape and labels of the dataset's records."""
-    record_shape, theirs = dataset.features.shape[1:], canaries.features.shape[1:]
-    if record_shape != theirs:
-        raise InputError(
-            f"expected canaries with the shape of the records, {record_shape}, got shape {theirs}."
-        )
-    if (dataset.labels is None) != (canaries.labels is None):
-        where = "canaries" if dataset.labels is None else "records"
-        raise InputError(
-            f"expected labels for both records and canaries or for neither, got labels of {where} only."
-        )
 
 
 def _indices(given: object, size: int) -> IntArray:

@@ -1,9 +1,7 @@
-"""Kinds of canaries: unchanged records, mislabelled records, noise, or custom points.
+"""Kinds of canaries: unchanged records, mislabelled records, noise, or custom points; and their coins.
 
 A kind that ``uses_records`` makes every canary from a separate record of the population.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import IntArray
+from epsilometer._arrays import BoolArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Population
-
-Crafted = tuple[Array | None, Array | None]
-"""Features and labels of points; features are None if they are those of unchanged records."""
 
 
 class Wanted(NamedTuple):
@@ -36,9 +31,8 @@ class RandomRecords:
     name: ClassVar[str] = "population"
     uses_records: ClassVar[bool] = True
 
-    def craft(self, wanted: Wanted) -> Crafted:
-        labels = wanted.population.labels
-        return None, None if labels is None else labels[wanted.records]
+    def craft(self, wanted: Wanted) -> Dataset:
+        return wanted.population.take(wanted.records)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +42,7 @@ class Mislabelled:
     name: ClassVar[str] = "mislabelled"
     uses_records: ClassVar[bool] = True
 
-    def craft(self, wanted: Wanted) -> Crafted:
+    def craft(self, wanted: Wanted) -> Dataset:
         labels = wanted.population.labels
         if labels is None:
             raise InputError("mislabelled points need labels, but this population has none.")
@@ -58,7 +52,8 @@ class Mislabelled:
         true_labels = np.searchsorted(known, labels[wanted.records])
         # One of the other labels, uniformly.
         other = (true_labels + wanted.rng.integers(1, len(known), size=wanted.count)) % len(known)
-        return None, known[other]
+        features = wanted.population.features[wanted.records]
+        return Dataset(features=features, labels=known[other])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +63,7 @@ class Noise:
     name: ClassVar[str] = "noise"
     uses_records: ClassVar[bool] = False
 
-    def craft(self, wanted: Wanted) -> Crafted:
+    def craft(self, wanted: Wanted) -> Dataset:
         features, labels, rng = wanted.population.features, wanted.population.labels, wanted.rng
         low, high = features.min(axis=0), features.max(axis=0)
         shape = (wanted.count, *features.shape[1:])
@@ -78,7 +73,7 @@ class Noise:
             low, high = low.astype(np.int64), high.astype(np.int64)
             drawn = rng.integers(low, high, size=shape, endpoint=True)
         made = None if labels is None else rng.choice(np.unique(labels), wanted.count)
-        return drawn.astype(features.dtype), made
+        return Dataset(features=drawn.astype(features.dtype), labels=made)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,49 +93,43 @@ class CustomCanaries:
     name: str = "custom"
     uses_records: ClassVar[bool] = False
 
-    def craft(self, wanted: Wanted) -> Crafted:
+    def craft(self, wanted: Wanted) -> Dataset:
         made = self.function(wanted.population, wanted.count, wanted.rng)
         if isinstance(made, np.ndarray):
             made = made, None
         if isinstance(made, Dataset):
             made = made.features, made.labels
-        if not isinstance(made, tuple) or len(made) != 2:
-            raise InputError(
-                f"canaries {self.name}: expected a Dataset or a tuple (features, labels), got "
-                f"{type(made).__name__}."
-            )
-        labels = None if made[1] is None else np.asarray(made[1])
-        try:
-            features = as_points(made[0])
-        except InputError as error:
-            raise InputError(f"canaries {self.name}: {error}") from None
-        if len(features) != wanted.count:
-            raise InputError(
-                f"canaries {self.name}: expected {wanted.count} points, got shape {features.shape}."
-            )
-        return features, labels
+        with _validate.within(f"canaries {self.name}"):
+            if not isinstance(made, tuple) or len(made) != 2:
+                kind = type(made).__name__
+                raise InputError(f"expected a Dataset or a tuple (features, labels), got {kind}.")
+            points = as_points(*made)
+            if len(points) != wanted.count:
+                shape = points.features.shape
+                raise InputError(f"expected {wanted.count} points, got shape {shape}.")
+        return points
 
 
-def as_points(values: object) -> Array:
-    """User-provided points as a numeric array with at least two entries on the first axis."""
+def as_points(features: object, labels: object = None) -> Dataset:
+    """User-provided points: numeric features with at least two entries on the first axis."""
     try:
-        points = np.array(values)
+        points = np.array(features)
     except ValueError:
         raise InputError("expected points of the same shape, got different shapes.") from None
     if points.dtype.kind not in "biuf":
         raise InputError(f"expected numeric points, got {points.dtype} values.")
     if points.ndim == 0 or len(points) < 2:
         raise InputError(f"expected at least two points, got shape {points.shape}.")
-    return points
+    return Dataset(features=points, labels=None if labels is None else np.array(labels))
 
 
+#: A way to create canaries.
 CanaryKind = RandomRecords | Mislabelled | Noise | CustomCanaries
-"""A way to create canaries."""
 
+#: Kinds that can be selected by name.
 KINDS: dict[str, CanaryKind] = {
     kind.name: kind for kind in (RandomRecords(), Mislabelled(), Noise())
 }
-"""Kinds that can be selected by name."""
 
 
 def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
@@ -150,7 +139,31 @@ def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
     if isinstance(kind, CanaryKind):
         return kind
     if not callable(kind):
-        raise InputError(
-            f"expected the name of a kind of canaries, a kind or a function, got kind={kind!r}."
-        )
+        raise InputError(f"expected a name, a kind of canaries or a function, got kind={kind!r}.")
     return CustomCanaries(function=kind, name=getattr(kind, "__name__", "custom"))
+
+
+def flip(count: int, rng: np.random.Generator) -> BoolArray:
+    """Fair coin flips; raises unless both outcomes occur."""
+    check_stream(rng)
+    coins = rng.random(count) < 0.5
+    check_coins(coins)
+    coins.flags.writeable = False
+    return coins
+
+
+def check_stream(rng: object) -> None:
+    """Raise :class:`InputError` unless ``rng`` is a NumPy generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"expected rng=numpy.random.default_rng(seed), got rng={rng!r}.")
+
+
+def check_coins(coins: BoolArray) -> None:
+    """Raise :class:`InputError` unless at least one canary is included and one excluded."""
+    inside = int(coins.sum())
+    if not 0 < inside < len(coins):
+        side = "none" if inside == 0 else "all"
+        raise InputError(
+            f"expected both included and excluded canaries, got {side} of {len(coins)} included; "
+            "draw more canaries, or draw again before training."
+        )

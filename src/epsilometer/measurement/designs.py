@@ -6,8 +6,6 @@ A design states how many models each base needs under each hypothesis, and turns
 attack result.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,23 +16,21 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.losses import Losses
-from epsilometer.attacks.result import AttackResult, finish, scores_of
-from epsilometer.attacks.rules import Attack, LikelihoodRatio
-from epsilometer.attacks.scoring import scores_of as scores_of_losses
-from epsilometer.attacks.shadows import CrossFedScores, Shadows, ShadowScores
-from epsilometer.attacks.statistics import Loss, Statistic
+from epsilometer.attacks.result import AttackResult, finish
+from epsilometer.attacks.rules import Attack, CrossFedScores, LikelihoodRatio, Shadows, ShadowScores
+from epsilometer.attacks.statistics import Loss, Statistic, scored, scores_of
 from epsilometer.measurement.bases import Adjacency, Base, Source, draw_base
-from epsilometer.model.measured import CROSS_FED, INDEPENDENT
+from epsilometer.model.count_tables import CROSS_FED, INDEPENDENT
 from epsilometer.model.scores import Scores
 
 
 class Design(abc.ABC):
     """How the models of a plan are used; defaults are those of designs with separate models."""
 
+    #: Number of canaries that share one model; 0 if a base has many models and one point.
     canaries: int = 0
-    """Number of canaries that share one model; 0 if a base has many models and one point."""
+    #: Whether models are also queried at augmentations of the points.
     uses_queries: ClassVar[bool] = False
-    """Whether models are also queried at augmentations of the points."""
 
     @property
     def in_gradients(self) -> bool:
@@ -79,15 +75,16 @@ class Design(abc.ABC):
         """The models of a base, as hypothesis and replicates."""
         del base
         for hypothesis in (0, 1):
-            yield hypothesis, range(self.models(hypothesis))
+            if models := self.models(hypothesis):
+                yield hypothesis, range(models)
 
     @abc.abstractmethod
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Attack losses measured with this design: `Losses`, or `PoolLosses` for a pool."""
 
     def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
-        """Scores of every model, challenge or shadow; see `epsilometer.attacks.scoring.scores_of`."""
-        return scores_of_losses(losses, statistic, skip=skip)
+        """Scores of every model, challenge or shadow; see `epsilometer.attacks.scores_of`."""
+        return scores_of(losses, statistic, skip=skip)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +263,7 @@ def _scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Score both hypotheses together, so that a statistic sees all models of a base at once."""
     split = losses[0].shape[1]
-    scores = scores_of(np.hstack(losses), statistic, names)
+    scores = scored(np.hstack(losses), statistic, names)
     return scores[:, :split], scores[:, split:]
 
 

@@ -5,8 +5,6 @@ labels for one record.  They are found by hashes of 64 bits: one false warning a
 populations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -17,8 +15,8 @@ from epsilometer.measurement.bases import Base, ChallengeBase
 from epsilometer.measurement.pool import PoolBase
 from epsilometer.measurement.population import Population
 
+#: Bases, groups or records that are named one by one; the rest are counted.
 MOST_DUPLICATES_NAMED = 3
-"""Bases, groups or records that are named one by one; the rest are counted."""
 
 
 def duplicates_of(population: Population, point: int, records: ArrayLike) -> IntArray:

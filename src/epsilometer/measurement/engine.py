@@ -1,10 +1,11 @@
-"""Measuring a plan: train every model that its store does not hold yet, or only the first ones."""
+"""Measuring a plan: train every model that its store does not hold yet, or only the first ones.
 
-from __future__ import annotations
+Also claims of algorithms that account for their training, obtained from the first models of a plan.
+"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -16,16 +17,17 @@ from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import tell
 from epsilometer.attacks.repeats import repeats
 from epsilometer.errors import EpsilometerError
+from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.executors import open_pool, planned_slots
 from epsilometer.measurement.failures import Failure, Streak, training_error
 from epsilometer.measurement.first_models import WARNING, seconds_for
-from epsilometer.measurement.plan import Plan, Sizes
-from epsilometer.measurement.rows import Progress, models_done
-from epsilometer.measurement.run import Run
+from epsilometer.measurement.plan import Plan, Sizes, Task, training_stream
+from epsilometer.measurement.pool import PoolBase
+from epsilometer.measurement.run import Progress, Run, models_done
 from epsilometer.measurement.store import MemoryStore, SqliteStore
 
+#: Enough for random failures; a model that fails three times is likely to fail again.
 RETRIES = 2
-"""Enough for random failures; a model that fails three times is likely to fail again."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -136,16 +138,13 @@ def measure(
     return measured
 
 
-@contextmanager
-def opened_store(store: SqliteStore | str | PathLike[str] | None) -> Iterator[SqliteStore]:
+def opened_store(
+    store: SqliteStore | str | PathLike[str] | None,
+) -> AbstractContextManager[SqliteStore]:
     """The given store, a new one in memory, or a file that is open while needed."""
-    if store is None:
-        yield MemoryStore()
-    elif isinstance(store, SqliteStore):
-        yield store
-    else:
-        with SqliteStore(store) as opened:
-            yield opened
+    if isinstance(store, SqliteStore):
+        return nullcontext(store)
+    return MemoryStore() if store is None else SqliteStore(store)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -191,13 +190,11 @@ class TrainingCheck(Displayed, view="measured.TRAINING_CHECK"):
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return {
-            "models": self.models,
-            "models_done": self.models_done,
-            "models_trained": self.models_trained,
-            "workers": self.workers,
-            "seconds_per_model": self.seconds_per_model,
-            "seconds_left": self.seconds_left,
+        models, times = (
+            ("models", "models_done", "models_trained"),
+            ("seconds_per_model", "seconds_left"),
+        )
+        return {name: getattr(self, name) for name in (*models, "workers", *times)} | {
             "losses": [
                 {"variant": name, "losses_h0": without, "losses_h1": with_point}
                 for name, (without, with_point) in self.losses.items()
@@ -237,11 +234,7 @@ def check_training(
                 run.train_on(pool)
         if run.failed and not run.reused + run.trained:
             first = run.failed[0]
-            streak = Streak(
-                message=first.message,
-                tasks=tuple(failure.task for failure in run.failed),
-                trained=False,
-            )
+            streak = Streak(tasks=tuple(failure.task for failure in run.failed), trained=False)
             raise training_error(streak, plan.sizes, first, opened)
         return TrainingCheck(
             plan=plan,
@@ -294,4 +287,76 @@ def _result(run: Run) -> Measurement:
         trained=run.trained,
         reused=run.reused,
         failures=sorted(run.failed),
+    )
+
+
+UNEQUAL = (
+    "the accountant counted different steps or sampling rates with more records than with fewer, and "
+    "this alone distinguishes the datasets; the claim is the largest epsilon of the models trained. "
+    "Choose a number of records at which one more record adds no batch, or state the claim."
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LargestClaim(Displayed):
+    """A guarantee that covers several models: the largest of their epsilons."""
+
+    claims: tuple[TrainingClaim, ...]
+
+    def claimed_epsilon(self, delta: float) -> float:
+        # Compute equal guarantees once: accountants are slow.
+        new = (claim for n, claim in enumerate(self.claims) if claim not in self.claims[:n])
+        return max(claim.claimed_epsilon(delta) for claim in new)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        caveats = [caveat for claim in self.claims for caveat in claim.caveats]
+        if any(claim != self.claims[0] for claim in self.claims):
+            caveats.append(UNEQUAL)
+        return tuple(dict.fromkeys(caveats))
+
+
+def first_models(plan: Plan) -> tuple[Task, ...]:
+    """The models to train for the claim: the first of each hypothesis; empty without accounting."""
+    algorithm = plan.algorithm
+    if plan.design.in_gradients or not isinstance(algorithm, ClaimsByTraining):
+        return ()
+    if not algorithm.accounts:
+        return ()
+    base = plan.bases[0]
+    if isinstance(base, PoolBase):
+        # Its models have different dataset sizes: the smallest has the largest sampling rate, the
+        # largest may take more steps.
+        sizes = [int(base.member(number).sum()) for number in range(plan.sizes.models)]
+        ends = {sizes.index(min(sizes)), sizes.index(max(sizes))}
+        return tuple(Task(0, 0, number) for number in sorted(ends))
+    return tuple(Task(0, hypothesis, 0) for hypothesis, _ in plan.design.groups(base))
+
+
+def claim_from_training(plan: Plan) -> TrainingClaim | None:
+    """Train the first models of a plan and return their privacy guarantee; None if there is none.
+
+    The models are ones that the plan trains anyway: on the datasets of its first base, without and with
+    the challenge point, each from its own random stream; with canaries, the first run.  The guarantee
+    therefore does not depend on the caller or on the store.  Training happens in this process.
+
+    Returns
+    -------
+    claim
+        ``claim.claimed_epsilon(delta)`` is the larger epsilon of the models at a delta;
+        ``claim.caveats`` lists reasons to distrust it, one sentence each.
+    """
+    algorithm, base = plan.algorithm, plan.bases[0]
+    tasks = first_models(plan)
+    if not tasks:
+        return None
+    assert isinstance(algorithm, ClaimsByTraining)
+    return LargestClaim(
+        claims=tuple(
+            algorithm.claim_by_training(
+                base.train_on(plan.all_records, task.hypothesis, task.replicate),
+                training_stream(plan.seed, task),
+            )
+            for task in tasks
+        )
     )

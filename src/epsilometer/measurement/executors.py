@@ -4,8 +4,6 @@ A pool wraps an executor with what the engine needs besides submitting work: how
 once, how the population reaches each worker only once, and how to recover when a worker dies.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -15,18 +13,12 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import (
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-)
+from concurrent import futures
+from concurrent.futures import Executor, Future
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from epsilometer import _extras, _validate
 from epsilometer._workers import close_pool, new_pool
@@ -36,12 +28,12 @@ from epsilometer.measurement.tasks import Answer, Chunk, SerialExecutor, train_c
 
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+#: A running scheduler answers at once; the workers of a cluster may have to start first.
 CONNECT_SECONDS, WORKERS_SECONDS = 15, 60
-"""A running scheduler answers at once; the workers of a cluster may have to start first."""
 
 
+#: Prefix of files that pass plans to workers; followed by the id of the process that wrote them.
 PLAN_FILE = "epsilometer-plan-"
-"""Prefix of files that pass plans to workers; followed by the id of the process that wrote them."""
 
 
 class WorkerDiedError(Exception):
@@ -52,34 +44,22 @@ class ResultLostError(Exception):
     """A chunk's result was lost in transit; the chunk is not to blame."""
 
 
-class WorkerPool(Protocol):
-    """The engine's interface to an executor."""
-
-    name: str
-
-    @property
-    def slots(self) -> int:
-        """How many chunks can be trained at the same time."""
-
-    def submit(self, chunk: Chunk) -> Future[Answer]: ...
-
-    def restart(self) -> None:
-        """Make the pool usable again after it broke, or raise :class:`ExecutorError`."""
-
-    def close(self, *, wait: bool = True) -> None: ...
-
-
-class ExecutorPool:
+class WorkerPool:
     """Any executor; the plan is passed with each chunk, which is free between threads."""
 
-    def __init__(self, executor: Executor, plan: Plan, *, slots: int, name: str, own: bool) -> None:
-        self.name, self.slots = name, slots
-        self._executor, self._plan, self._own = executor, plan, own
+    name: str
+    #: How many chunks can be trained at the same time.
+    slots: int
+
+    def __init__(self, executor: Executor, plan: Plan, *, slots: int, own: str = "") -> None:
+        self.name, self.slots = own or type(executor).__name__, slots
+        self._executor, self._plan, self._own = executor, plan, bool(own)
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
         return self._executor.submit(train_chunk, self._plan, chunk)
 
     def restart(self) -> None:
+        """Make the pool usable again after it broke, or raise :class:`ExecutorError`."""
         raise ExecutorError(f"{self.name}: the executor broke; restart it yourself and run again.")
 
     def close(self, *, wait: bool = True) -> None:
@@ -87,7 +67,7 @@ class ExecutorPool:
             self._executor.shutdown(wait=wait, cancel_futures=True)
 
 
-class ProcessesPool:
+class ProcessesPool(WorkerPool):
     """Processes on this machine; each receives the plan once, when it starts.
 
     Processes are spawned rather than forked, which is safe whatever threads are running.  They exit on
@@ -100,16 +80,16 @@ class ProcessesPool:
         self.slots = workers
         self._file = _write_plan(plan)
         try:
-            self._executor = self._start()
+            self._executor: futures.ProcessPoolExecutor = self._start()
         except BaseException:
             self._file.unlink(missing_ok=True)
             raise
 
-    def _start(self) -> ProcessPoolExecutor:
+    def _start(self) -> futures.ProcessPoolExecutor:
         executor = new_pool(self.slots, _install, self._file)
         try:
             executor.submit(os.getpid).result()  # returns as soon as a worker has started
-        except BrokenExecutor:
+        except futures.BrokenExecutor:
             raise ExecutorError(
                 "processes: workers cannot start; the algorithm must be importable in a new "
                 'process, and a script needs `if __name__ == "__main__":`.'
@@ -156,16 +136,11 @@ def _remove_stale() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{PLAN_FILE}*-*"):
         owner = path.name.removeprefix(PLAN_FILE).partition("-")[0]
         with contextlib.suppress(OSError):
-            if owner.isdigit() and path.stat().st_uid == os.getuid() and not _alive(int(owner)):
-                path.unlink()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
+            if owner.isdigit() and path.stat().st_uid == os.getuid():
+                try:
+                    os.kill(int(owner), 0)
+                except ProcessLookupError:
+                    path.unlink()
 
 
 _installed: list[Plan] = []
@@ -180,7 +155,7 @@ def _train_installed(chunk: Chunk) -> Answer:
     return train_chunk(_installed[0], chunk)
 
 
-class DaskPool:
+class DaskPool(WorkerPool):
     """Workers of a Dask cluster, given by its scheduler's address, or of a local cluster started here.
 
     The plan is sent to each worker once, as bytes.  The user's own modules are sent too
@@ -189,6 +164,8 @@ class DaskPool:
     """
 
     _REFRESH = 2.0
+    _NO_SCHEDULER = "lost the scheduler"
+    _NO_WORKER = "no worker answers; start some with `dask worker`"
 
     def __init__(self, plan: Plan, *, address: str | None, workers: int) -> None:
         distributed = _extras.load("distributed", "the executor dask needs Dask", "dask")
@@ -210,30 +187,30 @@ class DaskPool:
                 "start one with `dask scheduler`, and workers with `dask worker`."
             ) from None
         try:
-            self._connect(plan)
+            self._payload = _packed(plan)
+            self._share()
         except BaseException:
             self.close(wait=False)
             raise
-
-    def _connect(self, plan: Plan) -> None:
-        try:
-            self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
-        except TimeoutError:
-            raise ExecutorError(
-                f"{self.name}: no worker has joined the scheduler within {WORKERS_SECONDS} s; "
-                "start one with `dask worker`."
-            ) from None
-        self._payload = _packed(plan)
         self._digest = hashlib.sha256(self._payload).hexdigest()
-        self._share()
         self._counted, self._number = -self._REFRESH, 1
         self._last_worker = time.monotonic()
 
     def _share(self) -> None:
-        self._shared = self._client.scatter(self._payload, broadcast=True, hash=False)
+        """Send the plan to the workers, once there are some."""
+        try:
+            self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+            self._shared = self._client.scatter(self._payload, broadcast=True, hash=False)
+        except TimeoutError:
+            raise self._gone(self._NO_WORKER) from None
+        except OSError:
+            raise self._gone(self._NO_SCHEDULER) from None
+
+    def _gone(self, what: str) -> ExecutorError:
+        return ExecutorError(f"{self.name}: {what}; run again. Losses received so far are kept.")
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]
         """Number of worker threads; raises if all workers or the scheduler have been lost."""
         now = time.monotonic()
         if now - self._counted <= self._REFRESH:
@@ -241,36 +218,19 @@ class DaskPool:
         try:
             threads = sum(self._client.nthreads().values())
         except (OSError, TimeoutError):
-            raise self._scheduler_lost() from None
+            raise self._gone(self._NO_SCHEDULER) from None
         if self._client.status != "running":
-            raise self._scheduler_lost()
+            raise self._gone(self._NO_SCHEDULER)
         self._counted, self._number = now, max(1, threads)
         if threads:
             self._last_worker = now
         elif now - self._last_worker > WORKERS_SECONDS:
-            raise self._no_workers()
+            raise self._gone(self._NO_WORKER)
         return self._number
-
-    def _scheduler_lost(self) -> ExecutorError:
-        return ExecutorError(
-            f"{self.name}: lost the scheduler. Losses received so far are kept; run again."
-        )
-
-    def _no_workers(self) -> ExecutorError:
-        return ExecutorError(
-            f"{self.name}: there have been no workers for {WORKERS_SECONDS} s. Losses received so far "
-            "are kept; start workers and run again."
-        )
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
         if self._shared.status != "finished":  # every worker that had the plan was lost
-            try:
-                self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
-                self._share()
-            except TimeoutError:
-                raise self._no_workers() from None
-            except OSError:
-                raise self._scheduler_lost() from None
+            self._share()
         inner = self._client.submit(_train_packed, self._shared, self._digest, chunk, pure=False)
         outer: Future[Answer] = Future()
         inner.add_done_callback(partial(_copy_outcome, outer))
@@ -295,7 +255,7 @@ def _copy_outcome(outer: Future[Answer], inner: Any) -> None:
         outer.set_result(fetched.result())
     elif type(error).__name__ == "KilledWorker":
         outer.set_exception(WorkerDiedError(str(error)))
-    elif isinstance(error, CancelledError | TimeoutError) or inner.status != "error":
+    elif isinstance(error, futures.CancelledError | TimeoutError) or inner.status != "error":
         outer.set_exception(ResultLostError(str(error)))
     else:
         outer.set_exception(error)
@@ -377,16 +337,14 @@ def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = Non
     """
     number = available_workers() if workers is None else _validate.whole_number("workers", workers)
     if isinstance(executor, Executor):
-        slots = planned_slots(executor, workers)
-        return ExecutorPool(executor, plan, slots=slots, name=type(executor).__name__, own=False)
+        return WorkerPool(executor, plan, slots=planned_slots(executor, workers))
     check_name(executor)
     if executor == "serial":
-        return ExecutorPool(SerialExecutor(), plan, slots=1, name="serial", own=True)
+        return WorkerPool(SerialExecutor(), plan, slots=1, own="serial")
     if executor == "threads":
-        threads = ThreadPoolExecutor(number, thread_name_prefix="train")
-        return ExecutorPool(threads, plan, slots=number, name="threads", own=True)
+        threads = futures.ThreadPoolExecutor(number, thread_name_prefix="train")
+        return WorkerPool(threads, plan, slots=number, own="threads")
     if executor == "processes":
         return ProcessesPool(plan, number)
     match = _ADDRESS.fullmatch(executor)
-    address = f"{match[1]}:{match[2]}" if match else None
-    return DaskPool(plan, address=address, workers=number)
+    return DaskPool(plan, address=f"{match[1]}:{match[2]}" if match else None, workers=number)

@@ -1,7 +1,5 @@
 """Failures of the user's training code: message, traceback, and when to stop trying."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from dataclasses import dataclass
@@ -13,19 +11,19 @@ from epsilometer.attacks.repeats import SIDES
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.plan import Sizes, Task
 
+#: Longest stored message of a failure, in characters.
 LONGEST_STORED_MESSAGE = 500
-"""Longest stored message of a failure, in characters."""
 
+#: Longest stored traceback: characters per line, and lines.
 LONGEST_LINE, MOST_LINES = 200, 40
-"""Longest stored traceback: characters per line, and lines."""
 
+#: How many different models must fail with the same error, with none trained in between, to end a
+#: run: if none was ever trained; if this run has trained none; and later.  If every other model
+#: failed by chance, 20 failures in a row would be one in a million.
 FIRST_EQUAL_FAILURES, EQUAL_FAILURES, EQUAL_FAILURES_LATER = 2, 5, 20
-"""How many different models must fail with the same error, with none trained in between, to end a run:
-if none was ever trained; if this run has trained none; and later.  If every other model failed by
-chance, 20 failures in a row would be one in a million."""
 
+#: In place of a hypothesis: models of both.
 ALL = -1
-"""In place of a hypothesis: models of both."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -36,8 +34,8 @@ class Failure(NamedTuple):
     task: Task
     attempts: int
     message: str
+    #: Traceback in the user's code.
     traceback: str = ""
-    """Traceback in the user's code."""
 
     def described(self) -> dict[str, int | str]:
         """As plain values for JSON."""
@@ -76,7 +74,7 @@ def _depth(path: Path) -> int:
     """2 for the packages that run training, 1 for the rest of Epsilometer, 0 for other code."""
     if not path.is_relative_to(_PACKAGE):
         return 0
-    return 2 if path.parent.name in ("audit", "measurement") else 1
+    return 2 if path.parent.name in ("epsilometer", "measurement") else 1
 
 
 def truncated(text: str) -> str:
@@ -98,12 +96,11 @@ def _short(line: str) -> str:
 class Streak:
     """Models that failed with the same error, with none trained in between."""
 
-    message: str
     tasks: tuple[Task, ...]
+    #: Whether similar models were trained before.
     trained: bool
-    """Whether similar models were trained before."""
+    #: Which models these are, if others can be trained.
     only: str = ""
-    """Which models these are, if others can be trained."""
 
 
 def without_numbers(message: str) -> str:
@@ -115,11 +112,6 @@ def without_numbers(message: str) -> str:
     'ValueError: got shape (#, #)'
     """
     return re.sub(r"\d+", "#", message)
-
-
-def side_of(sizes: Sizes, hypothesis: int) -> int:
-    """The group that a model belongs to: its hypothesis; with canaries, all runs are one group."""
-    return 0 if sizes.canaries else hypothesis
 
 
 def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
@@ -192,7 +184,7 @@ class Streaks:
             now = any(self._now.values()) if whole else self._now[hypothesis]
             if self._enough(tasks, known=known, now=now):
                 only = "" if whole or not before else f" {SIDES[hypothesis]} the challenge point"
-                return Streak(message=message, tasks=tuple(tasks), trained=known, only=only)
+                return Streak(tasks=tuple(tasks), trained=known, only=only)
         return None
 
     def _enough(self, tasks: dict[Task, None], *, known: bool, now: bool) -> bool:

@@ -1,28 +1,25 @@
 """The first models of a run: they reveal failures and the total time before everything is trained."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from epsilometer._arrays import OnMessage
 from epsilometer.attacks.repeats import FEWEST_EQUAL_LOSSES, equal_losses, first_repeats
-from epsilometer.measurement.failures import side_of
+from epsilometer.measurement.bases import LossRow, Row
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.rows import LossRow, Row
 from epsilometer.measurement.store import SqliteStore
 from epsilometer.measurement.tasks import Chunk
 
+#: Runs shorter than this are over before anyone has read an estimate of their duration.
 SECONDS_WORTH_SAYING = 10.0
-"""Runs shorter than this are over before anyone has read an estimate of their duration."""
 
+#: Longest time in seconds that a worker's first model may spend loading libraries and compiling.
 WARM_UP = 30.0
-"""Longest time in seconds that a worker's first model may spend loading libraries and compiling."""
 
 
+#: Prefix of messages about something wrong.
 WARNING = "warning: "
-"""Prefix of messages about something wrong."""
 
 
 @dataclass(kw_only=True)
@@ -60,11 +57,11 @@ class FirstModels:
     on_message: OnMessage
     waiting: deque[Chunk] = field(default_factory=deque)
     pace: Pace = field(default_factory=Pace)
+    #: Losses of the first models of the first base, until it is known whether they differ.
     first: list[float] | None = field(default_factory=list)
-    """Losses of the first models of the first base, until it is known whether they differ."""
     time_reported: bool = False
+    #: Whether only the first models are to be trained.
     alone: bool = False
-    """Whether only the first models are to be trained."""
 
     def begin(self, store: SqliteStore, *, schedule: bool) -> None:
         """Check models that were trained before, so that every run warns; schedule new ones."""
@@ -72,19 +69,17 @@ class FirstModels:
         if not sizes.canaries and not sizes.points:
             known = store.rows(sizes._replace(challenge_bases=1, variants=sizes.variants[:1]))
             self.check_repeats([row for row in known if row.hypothesis == 0][:FEWEST_EQUAL_LOSSES])
-        if schedule:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        """Schedule one model of each hypothesis first, and a second one without the challenge point."""
-        sides = sorted({side_of(self.plan.sizes, group.hypothesis) for group in self.groups})
+        if not schedule:
+            return
+        # One model of each hypothesis, and a second one without the challenge point.
+        sides = sorted({self.plan.sizes.side(group.hypothesis) for group in self.groups})
         for side in [*sides, 0] if self.batch_size == 1 and len(sides) > 1 else sides:
             self.add(side)
 
     def add(self, side: int) -> None:
         """Schedule another model of a hypothesis before all others, if one is left."""
         for place, (base, hypothesis, left) in enumerate(self.groups):
-            if side_of(self.plan.sizes, hypothesis) == side:
+            if self.plan.sizes.side(hypothesis) == side:
                 first, rest = left[: self.batch_size], left[self.batch_size :]
                 self.waiting.append(Chunk(base, hypothesis, first))
                 self.groups[place : place + 1] = [Chunk(base, hypothesis, rest)] if rest else []

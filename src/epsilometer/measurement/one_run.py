@@ -5,8 +5,6 @@ store holds one loss per canary, under hypothesis 1 if the canary was included. 
 a run is identified by its first canary.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,27 +15,24 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.attacks.result import AttackResult
-from epsilometer.attacks.scoring import scores_of
-from epsilometer.attacks.statistics import Loss, Statistic
+from epsilometer.attacks.statistics import Loss, Statistic, scores_of
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
-from epsilometer.measurement.bases import Adjacency, Base, Source
+from epsilometer.measurement.bases import Adjacency, Base, LossRow, Source
 from epsilometer.measurement.canaries import Canaries
-from epsilometer.measurement.canary_kinds import kind_of
-from epsilometer.measurement.coins import flip
+from epsilometer.measurement.canary_kinds import flip, kind_of
 from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Dataset, Population
-from epsilometer.measurement.rows import LossRow
 from epsilometer.model.scores import Scores
 
+#: First element of the spawn key of the streams that draw runs.
 RUNS = 2
-"""First element of the spawn key of the streams that draw runs."""
 
+#: Kind of canaries that an algorithm inserts into its own gradients.
 GRADIENT = "gradient"
-"""Kind of canaries that an algorithm inserts into its own gradients."""
 
+#: What losses are compared with: nothing, the model before training, or a model without canaries.
 COMPARISONS = ("nothing", "initial", "reference")
-"""What losses are compared with: nothing, the model before training, or a model without canaries."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,10 +56,6 @@ class CanaryRun(Base):
     def without_canaries(self, population: Population) -> Dataset:
         """D alone."""
         return population.take(self.dataset)
-
-    def size(self, hypothesis: int, replicate: int) -> int:
-        del hypothesis, replicate
-        return len(self.dataset) + int(self.coins.sum())
 
     def points(self, population: Population) -> Iterator[Dataset]:
         """The canaries, at which the trained model is evaluated."""
@@ -185,8 +176,6 @@ class OneRun(Design):
                 "expected an algorithm that supports gradient canaries, such as DpSgd, got "
                 f"{type(algorithm).__name__}."
             )
-        if self.in_gradients and planted == 0:
-            raise InputError("gradient canaries: set gradient_canaries=N on the algorithm.")
         if self.in_gradients and planted != self.canaries:
             raise InputError(
                 f"expected as many canaries as the algorithm has, gradient_canaries={planted}, got "
@@ -201,22 +190,16 @@ class OneRun(Design):
     def draw(self, number: int, source: Source) -> CanaryRun:
         """The run of a given number, from its own random stream."""
         population, dataset_size = source.population, source.dataset_size
-        if dataset_size > len(population):
-            raise InputError(
-                f"expected dataset_size <= {len(population)}, the number of records in the population, "
-                f"got dataset_size={dataset_size}."
-            )
+        _validate.whole_number("dataset_size", dataset_size, most=len(population))
         rng = source.stream(RUNS, number)
         records = rng.choice(len(population), size=dataset_size, replace=False)
         canaries = None
-        try:
+        with _validate.within(f"run {number}"):
             if not self.in_gradients:
                 canaries = Canaries.draw(
                     population, count=self.canaries, rng=rng, kind=self.kind, outside=records
                 )
             coins = flip(self.canaries, rng) if canaries is None else canaries.coins
-        except InputError as error:
-            raise InputError(f"run {number}: {error}") from None
         return CanaryRun(dataset=records, coins=coins, canaries=canaries, name=f"run {number}")
 
     def groups(self, base: Any) -> Iterator[tuple[int, range]]:

@@ -22,25 +22,19 @@ from epsilometer._display import Displayed
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement import challenges
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, Include, Source
-from epsilometer.measurement.challenges import (
-    Challenge,
-    ChallengeKind,
-    Chosen,
-    challenge_kind_of,
-    choose,
-)
 from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
 from epsilometer.measurement.one_run import GRADIENT, OneRun
 from epsilometer.measurement.pool import PoolBase, pool_design
 from epsilometer.measurement.population import Population
 
+#: Version of how random streams are derived; another version trains different models.
 STREAMS = 1
-"""Version of how random streams are derived; another version trains different models."""
 
+#: First element of the spawn key of the streams of tasks.
 TASKS = 0
-"""First element of the spawn key of the streams of tasks."""
 
 
 class Task(NamedTuple):
@@ -61,16 +55,20 @@ class Sizes(NamedTuple):
     models_h0: int
     models_h1: int
     variants: tuple[str, ...]
+    #: Canaries per base, if they share one model; both numbers of models then equal it.
     canaries: int = 0
-    """Canaries per base, if they share one model; both numbers of models then equal it."""
+    #: Points of a pool, if every model is evaluated on all of them.
     points: int = 0
-    """Points of a pool, if every model is evaluated on all of them."""
 
     @property
     def models(self) -> int:
         """Total number of models."""
         models_per_base = 1 if self.canaries else self.models_h0 + self.models_h1
         return self.challenge_bases * models_per_base
+
+    def side(self, hypothesis: int) -> int:
+        """The group that a model belongs to: its hypothesis; with canaries, all runs are one group."""
+        return 0 if self.canaries else hypothesis
 
     def described(self) -> list[object]:
         """As plain values for a store."""
@@ -100,7 +98,7 @@ def reference_stream(seed: int, task: Task) -> np.random.Generator:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Plan(Displayed, view="inputs.PLAN"):
+class Plan(Displayed):
     """The models to train.
 
     Parameters
@@ -134,7 +132,7 @@ class Plan(Displayed, view="inputs.PLAN"):
     challenge_bases: int | Sequence[ChallengeBase] = None  # type: ignore[assignment]  # see below
     dataset_size: int | None = None
     adjacency: Adjacency = field(default_factory=Include)
-    challenge: Challenge = "random"
+    challenge: challenges.Challenge = "random"
     seed: int
 
     def __post_init__(self) -> None:
@@ -184,21 +182,19 @@ class Plan(Displayed, view="inputs.PLAN"):
         return algorithms.variants_of(self.algorithm)
 
     @cached_property
-    def challenge_kind(self) -> ChallengeKind:
+    def challenge_kind(self) -> challenges.ChallengeKind:
         """How challenge points are chosen."""
-        return challenge_kind_of(self.challenge)
+        return challenges.challenge_kind_of(self.challenge)
 
     @cached_property
-    def chosen(self) -> Chosen | None:
+    def chosen(self) -> challenges.Chosen | None:
         """The challenge points; None if each is drawn together with its D."""
         if not isinstance(self.challenge_bases, int) or self.challenge_kind.random:
             return None
         count = self.design.challenge_points(self.challenge_bases, self.dataset_size or 0)
         if count == 0:
-            raise InputError(
-                "challenge chooses points for designs that train whole models; for canaries use kind."
-            )
-        return choose(self.challenge_kind, self.population, count, self.seed)
+            raise InputError("challenge is for designs with whole models; for canaries use kind.")
+        return challenges.choose(self.challenge_kind, self.population, count, self.seed)
 
     @property
     def all_records(self) -> Population:
@@ -241,15 +237,11 @@ class Plan(Displayed, view="inputs.PLAN"):
             raise InputError("expected challenge bases with distinct names, got a duplicate.")
         return names
 
-    @property
-    def points(self) -> tuple[str, ...]:
-        """Names of the points of a pool; empty for other designs."""
-        return tuple(self.pool["names"]) if self.pool else ()
-
     @cached_property
     def pool(self) -> dict[str, Any]:
         """What a store must know about the points of a pool; empty for other designs."""
-        return self.bases[0].shared_points()
+        pool = self.bases[0]
+        return pool.shared_points() if isinstance(pool, PoolBase) else {}
 
     def with_records(self, losses: Any) -> Any:
         """Losses of this plan; those of a pool with the records of its points, which attacks may use."""
@@ -262,9 +254,9 @@ class Plan(Displayed, view="inputs.PLAN"):
     @property
     def sizes(self) -> Sizes:
         """The requested sizes."""
-        design = self.design
+        design, points = self.design, len(self.pool.get("names", ()))
         models = (design.models(0), design.models(1))
-        return Sizes(len(self.bases), *models, self.variants, design.canaries, len(self.points))
+        return Sizes(len(self.bases), *models, self.variants, design.canaries, points)
 
     def groups(self) -> Iterator[tuple[int, int, range]]:
         """The models by base and hypothesis, with their replicates."""

@@ -5,8 +5,6 @@ each model has its own members.  Every record of the pool is a challenge point; 
 on it and the others were not.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,32 +15,31 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, PoolAttack, held_out_scores, most_leaking
+from epsilometer.attacks import pool_attacks
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS, PoolAttack
 from epsilometer.attacks.pool_losses import PoolLosses
-from epsilometer.attacks.pool_result import attack_result
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
-from epsilometer.measurement.bases import Base, Source
+from epsilometer.measurement.bases import Base, PoolRow, Source
 from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Dataset, Population
-from epsilometer.measurement.rows import PoolRow
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 
+#: First element of the spawn key of the streams that draw pools and their coins.
 POOL = 3
-"""First element of the spawn key of the streams that draw pools and their coins."""
 
+#: Points that are scored at a time: a dataset of this size fits into memory.
 POINTS_AT_ONCE = 4096
-"""Points that are scored at a time: a dataset of this size fits into memory."""
 
+#: Fewest records of a pool; with fewer, a model might be trained on none.
 LEAST_RECORDS = 10
-"""Fewest records of a pool; with fewer, a model might be trained on none."""
 
+#: Fewest models that choose points: with fewer, no point has two models on both sides.
 LEAST_PILOT = 4
-"""Fewest models that choose points: with fewer, no point has two models on both sides."""
 
+#: Default number of evaluated points, for which the posterior takes seconds.
 DEFAULT_POINTS = 100
-"""Default number of evaluated points, for which the posterior takes seconds."""
 
 DEFAULT_ATTACK = "lira"
 
@@ -95,10 +92,6 @@ class PoolBase(Base):
         """The records that a model's coins include."""
         del hypothesis
         return population.take(self.records[self.member(replicate)])
-
-    def size(self, hypothesis: int, replicate: int) -> int:
-        del hypothesis
-        return int(self.member(replicate).sum())
 
     def points(self, population: Population) -> Iterator[Dataset]:
         """All points, one block at a time."""
@@ -189,28 +182,18 @@ class Pool(Design):
             chosen = POOL_ATTACKS[_validate.one_of("attack", chosen, POOL_ATTACKS)]
         number = _validate.whole_number("models", models, least=4)
         if first_stage is not None:
-            _validate.whole_number("first_stage", first_stage, least=0)
+            # At least two models are left to evaluate.
             least = max(chosen.least_teachers, LEAST_PILOT if pilot else 0)
-            if first_stage > number - 2:
-                raise InputError(
-                    f"expected first_stage <= {number - 2}, so that at least two models are left to "
-                    f"evaluate, got first_stage={first_stage}."
-                )
-            if first_stage < least:
-                raise InputError(
-                    f"expected first_stage >= {least} to choose points or to train the attack "
-                    f"{chosen.name}, got first_stage={first_stage}."
-                )
-        for name, value in {
-            "models_trained": number,
-            "share": _validate.open_unit_interval("share", share),
-            "references": _validate.whole_number("references", references, least=0),
-            "attack_method": chosen,
-            "first_stage": first_stage,
-            "pilot": bool(pilot),
-            "judged": None if judged is None else _validate.whole_number("points", judged),
-        }.items():
-            object.__setattr__(self, name, value)
+            _validate.whole_number("first_stage", first_stage, least=least, most=number - 2)
+        vars(self).update(
+            models_trained=number,
+            share=_validate.open_unit_interval("share", share),
+            references=_validate.whole_number("references", references, least=0),
+            attack_method=chosen,
+            first_stage=first_stage,
+            pilot=bool(pilot),
+            judged=None if judged is None else _validate.whole_number("points", judged),
+        )
 
     @property
     def teachers(self) -> int:
@@ -262,14 +245,9 @@ class Pool(Design):
         dataset_size, chosen = source.dataset_size, source.chosen
         if number:
             raise InputError("expected one pool, got challenge_bases > 1.")
-        if dataset_size < LEAST_RECORDS:
-            raise InputError(
-                f"expected a pool of at least {LEAST_RECORDS} records, got {dataset_size}."
-            )
-        if self.judged is not None and self.judged > dataset_size:
-            raise InputError(
-                f"expected points <= {dataset_size}, the size of the pool, got points={self.judged}."
-            )
+        _validate.whole_number("records of a pool", dataset_size, least=LEAST_RECORDS)
+        if self.judged is not None:
+            _validate.whole_number("points", self.judged, most=dataset_size)
         drawn = source.stream(POOL, 0).permutation(source.population.records)
         crafted = None
         if chosen is not None:
@@ -277,29 +255,22 @@ class Pool(Design):
             others = drawn[~np.isin(drawn, chosen.excluded())]
             drawn = np.concatenate([chosen.indices, others])
             crafted = ",".join(str(chosen.fingerprint(n)) for n in range(len(chosen)))
-        if dataset_size + self.references > len(drawn):
-            raise InputError(
-                f"expected a pool and references of at most {len(drawn)} records in total, the size of "
-                f"the population, got {dataset_size} and {self.references}."
-            )
+        wanted = dataset_size + self.references
+        _validate.whole_number("records and references", wanted, most=len(drawn))
         return PoolBase(
             records=drawn[:dataset_size],
-            references=drawn[dataset_size : dataset_size + self.references],
+            references=drawn[dataset_size:wanted],
             crafted=crafted,
             share=self.share,
             fixed_size=source.adjacency.name != "include",
             seed=source.seed,
         )
 
-    def groups(self, base: Any) -> Iterator[tuple[int, range]]:
-        del base
-        yield 0, range(self.models_trained)
-
     def pool_scores(self, losses: PoolLosses, attack: PoolAttack | None = None) -> PoolScores:
         """Scores of the evaluated points, under the models that are not in the first stage."""
+        teachers, points = self.first_models(losses), self.judged_points(losses)
         chosen = attack or self.attack_method
-        teachers = self.first_models(losses)
-        return held_out_scores(losses, chosen, teachers=teachers, points=self.judged_points(losses))
+        return pool_attacks.held_out_scores(losses, chosen, teachers=teachers, points=points)
 
     def judged_points(self, losses: PoolLosses) -> IntArray:
         """The evaluated points: those that leak most in the first stage, or the first of the pool."""
@@ -307,7 +278,7 @@ class Pool(Design):
         count = min(self.judged or DEFAULT_POINTS, losses.challenges)
         if not self.pilot:
             return np.arange(count)
-        return most_leaking(losses, models=first, count=count)
+        return pool_attacks.most_leaking(losses, models=first, count=count)
 
     def first_models(self, losses: PoolLosses) -> IntArray:
         """Rows of the first-stage models, by number, even if other models are missing."""
@@ -328,14 +299,14 @@ class Pool(Design):
         """Decisions on every evaluated model, from the ranks of the scores without the point."""
         del statistic
         chosen = attack or self.attack_method
-        return attack_result(self.pool_scores(losses, chosen), chosen.name)
+        return pool_attacks.attack_result(self.pool_scores(losses, chosen), chosen.name)
 
 
 def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> Pool:
     """The design recorded in a store; a custom attack is replaced by the default."""
     known = judging if isinstance(judging, dict) else {}
     attack, first, judged = (known.get(key) for key in ("attack", "first_stage", "points"))
-    try:
+    with _validate.within("expected a known pool design"):
         return Pool(
             models=models,
             share=identity.get("share", 0.5),
@@ -345,5 +316,3 @@ def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> Po
             pilot=known.get("pilot") is True,
             judged=judged,
         )
-    except InputError as error:
-        raise InputError(f"expected a known pool design: {error}") from None

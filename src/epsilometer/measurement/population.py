@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -30,7 +29,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Dataset(Displayed, view="inputs.DATASET"):
+class Dataset(Displayed):
     """Records to train on: features (records, ...) and labels (records,) or None.
 
     The arrays are copies: the receiver may change them.
@@ -42,8 +41,13 @@ class Dataset(Displayed, view="inputs.DATASET"):
     def __len__(self) -> int:
         return len(self.features)
 
+    def take(self, indices: Array) -> Dataset:
+        """The records with these indices, in this order, as copies."""
+        labels = None if self.labels is None else self.labels[indices]
+        return Dataset(features=self.features[indices], labels=labels)
 
-class Population(Displayed, view="inputs.POPULATION"):
+
+class Population(Displayed):
     """All available records.
 
     Parameters
@@ -75,14 +79,9 @@ class Population(Displayed, view="inputs.POPULATION"):
         self.features = _frozen("features", features)
         self.labels = None if labels is None else _frozen("labels", labels)
         if self.features.ndim == 0 or len(self.features) < 2:
-            raise InputError(
-                f"expected a population of at least 2 records, got shape {self.features.shape}."
-            )
-        if self.labels is not None and self.labels.shape != self.features.shape[:1]:
-            raise InputError(
-                f"expected {len(self.features)} labels, one per record, "
-                f"got shape {self.labels.shape}."
-            )
+            raise InputError(f"expected at least 2 records, got shape {self.features.shape}.")
+        if self.labels is not None:
+            _validate.shape("labels", self.labels, self.features.shape[:1])
 
     def __len__(self) -> int:
         return len(self.features)
@@ -109,8 +108,7 @@ class Population(Displayed, view="inputs.POPULATION"):
 
     def take(self, indices: Array) -> Dataset:
         """The records with these indices, in this order, as copies."""
-        labels = None if self.labels is None else self.labels[indices]
-        return Dataset(features=self.features[indices], labels=labels)
+        return Dataset(features=self.features, labels=self.labels).take(indices)
 
     def point(self, index: int) -> Point:
         """One record."""
@@ -122,14 +120,6 @@ class Population(Displayed, view="inputs.POPULATION"):
         """Number of records without crafted ones: those that datasets are drawn from."""
         return len(self) - self.crafted
 
-    @property
-    def given(self) -> Population:
-        """The population without crafted records; the arrays are shared."""
-        if not self.crafted:
-            return self
-        labels = None if self.labels is None else self.labels[: self.records]
-        return self._with_arrays(self.features[: self.records], labels, 0)
-
     def extended(self, features: ArrayLike, labels: ArrayLike | None = None) -> Population:
         """The population followed by crafted records; existing indices do not change.
 
@@ -139,8 +129,8 @@ class Population(Displayed, view="inputs.POPULATION"):
         --------
         >>> population = Population(features=[[0.0], [1.0]], labels=[0, 1])
         >>> larger = population.extended([[0.5]], [1])
-        >>> len(larger), larger.records, len(larger.given)
-        (3, 2, 2)
+        >>> len(larger), larger.records
+        (3, 2)
         """
         added = _converted("features", self.features, features)
         if (labels is None) != (self.labels is None):
@@ -149,24 +139,12 @@ class Population(Displayed, view="inputs.POPULATION"):
         both = None
         if self.labels is not None:
             tags = _converted("labels", self.labels, np.asarray(labels))
-            if len(tags) != len(added):
-                raise InputError(
-                    f"expected {len(added)} labels for crafted records, got {len(tags)}."
-                )
+            _validate.shape("labels of crafted records", tags, (len(added),))
             both = np.concatenate([self.labels, tags])
         whole = np.concatenate([self.features, added])
-        return self._with_arrays(whole, both, self.crafted + len(added))
-
-    def _with_arrays(self, features: Array, labels: Array | None, crafted: int) -> Population:
-        """A population of already validated arrays."""
-        population = copy(self)
-        population.__dict__.pop("fingerprint", None)
-        population.__dict__.pop("row_hashes", None)
-        for array in (features, labels):
-            if array is not None:
-                array.flags.writeable = False
-        population.features, population.labels, population.crafted = features, labels, crafted
-        return population
+        larger = Population(features=whole, labels=both, name=self.name)
+        larger.crafted = self.crafted + len(added)
+        return larger
 
     @cached_property
     def row_hashes(self) -> NDArray[np.int64]:
@@ -226,17 +204,13 @@ def _converted(name: str, there: Array, values: ArrayLike) -> Array:
             f"expected {name} of crafted records to be {there.dtype} like the others, got "
             f"{array.dtype} values that cannot be converted exactly."
         )
-    if converted.dtype.kind == "f" and not np.isfinite(converted).all():
-        raise InputError(f"expected finite numbers in {name} of crafted records, got infinity.")
     return converted
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:
     array = np.array(values)
     if array.dtype.kind not in "biufU" or array.dtype.char == "g":
-        raise InputError(
-            f"expected numbers (or text as labels) in {name}, got {array.dtype} values."
-        )
+        raise InputError(f"expected numbers (or text as labels) in {name}, got {array.dtype}.")
     if name == "features" and array.dtype.kind == "U":
         raise InputError("expected numeric features, got text.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

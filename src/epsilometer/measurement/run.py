@@ -5,49 +5,56 @@ order, because each model has its own random stream.  Chunks are taken in random
 on one store rarely train the same model twice (and if they do, one loss is kept).
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from typing import NamedTuple
 
 from epsilometer._arrays import OnMessage
 from epsilometer.errors import ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
+from epsilometer.measurement.bases import Row
 from epsilometer.measurement.executors import ResultLostError, WorkerDiedError, WorkerPool
-from epsilometer.measurement.failures import (
-    Failure,
-    Streak,
-    Streaks,
-    message_of,
-    side_of,
-    training_error,
-)
+from epsilometer.measurement.failures import Failure, Streak, Streaks, message_of, training_error
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
-from epsilometer.measurement.rows import Progress, Row
 from epsilometer.measurement.store import SqliteStore
 from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
 
+#: Target training time per chunk: long enough to make the cost of handing it out negligible.
 CHUNK_SECONDS = 0.3
-"""Target training time per chunk: long enough to make the cost of handing it out negligible."""
 
+#: Losses are committed after at most this time.
 COMMIT_SECONDS = 0.2
-"""Losses are committed after at most this time."""
 
+#: Most models whose losses can be lost when a worker dies.
 LARGEST_CHUNK = 1000
-"""Most models whose losses can be lost when a worker dies."""
 
+#: Most losses that a worker sends back at once: 32 MB.
 LARGEST_ANSWER = 4_000_000
-"""Most losses that a worker sends back at once: 32 MB."""
 
+#: If more workers in a row die, with nothing trained in between, no single model is to blame.
 MOST_DEATHS = 10
-"""If more workers in a row die, with nothing trained in between, no single model is to blame."""
 
+#: How often a model's result may be lost before this counts as a failure.
 MOST_LOST = 10
-"""How often a model's result may be lost before this counts as a failure."""
+
+
+class Progress(NamedTuple):
+    """Progress of a run, in models."""
+
+    done: int
+    total: int
+    trained: int
+    failed: int
+
+
+def models_done(state: Progress) -> tuple[str, int, int]:
+    """Progress for a bar: text, models done, and the total."""
+    failed = f", {state.failed:,} failed" if state.failed else ""
+    return f"{state.done:,} of {state.total:,} models{failed}", state.done, state.total
 
 
 class Run:
@@ -74,12 +81,12 @@ class Run:
             on_message=on_message or (lambda _: None),
         )
         self.reused = 0
-        before = {side_of(self.sizes, hypothesis): False for _, hypothesis, _ in plan.groups()}
+        before = {self.sizes.side(hypothesis): False for _, hypothesis, _ in plan.groups()}
         for base, hypothesis, replicates in plan.groups():
             every = Chunk(base, hypothesis, tuple(replicates))
             if (missing := self._missing(every)).replicates:
                 self.groups.append(missing)
-            before[side_of(self.sizes, hypothesis)] |= len(missing.replicates) < len(replicates)
+            before[self.sizes.side(hypothesis)] |= len(missing.replicates) < len(replicates)
         self.streaks = Streaks(
             models=self.sizes.models,
             bases=self.sizes.challenge_bases,
@@ -259,7 +266,7 @@ class Run:
         self.waiting += good
         done = [task for task in chunk.tasks() if task not in bad]
         if done:
-            self.streaks.trained(side_of(self.sizes, chunk.hypothesis))
+            self.streaks.trained(self.sizes.side(chunk.hypothesis))
         self.first_models.check_repeats(good)
         self.first_models.report_time(self.reused + self.trained + len(self.failed), self.slots)
         for task, message in bad.items():
@@ -277,7 +284,7 @@ class Run:
 
     def _count_failure(self, task: Task, problem: TaskFailure) -> None:
         """Record a failure of the user's code, and end the run if everything fails."""
-        side = side_of(self.sizes, task.hypothesis)
+        side = self.sizes.side(task.hypothesis)
         self.problems[task] = problem
         streak = self.streaks.failed(side, task, problem.message)
         if streak is not None and not self.stopping:
@@ -290,7 +297,7 @@ class Run:
         """Retry a model, or give it up."""
         self.attempts[task] += 1
         if self.attempts[task] <= self.retries:
-            if self.streaks.ever_trained(side_of(self.sizes, task.hypothesis)):
+            if self.streaks.ever_trained(self.sizes.side(task.hypothesis)):
                 retry.appendleft(task)  # find out soon whether retrying helps
             else:
                 retry.append(task)  # perhaps none can be trained: try others first

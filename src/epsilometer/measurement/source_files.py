@@ -4,16 +4,14 @@ Imports are found by parsing the files rather than by inspecting loaded modules,
 depend on what else a program has imported.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+#: What a digest is of.
 SYNTAX, BYTES = "syntax:", "bytes:"
-"""What a digest is of."""
 
 
 def source_digest(text: bytes) -> str:

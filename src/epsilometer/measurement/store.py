@@ -8,8 +8,6 @@ the tables and verifies files.
 After a crash the newest losses are in the accompanying file whose name ends in -wal: copy both.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,20 +22,20 @@ import numpy as np
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
+from epsilometer.measurement.bases import LossRow, PoolRow, Row
 from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical, differences
-from epsilometer.measurement.rows import LossRow, PoolRow, Row
 from epsilometer.measurement.store_file import IN_ORDER, StoreFile, check_row, placeholders
 from epsilometer.measurement.tasks import Chunk
 
+#: Key of a token that is written when a store without losses adopts a plan, so that a process which
+#: still trains for the previous plan notices.
 PLAN_TOKEN = "begun"
-"""Key of a token that is written when a store without losses adopts a plan, so that a process which
-still trains for the previous plan notices."""
 
 LOSS_TABLES = ("losses", "pool_losses")
 
+#: SQL condition for losses within sizes.
 _WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
-"""SQL condition for losses within sizes."""
 
 
 class Status(NamedTuple):
@@ -46,8 +44,8 @@ class Status(NamedTuple):
     identity: dict[str, Any]
     sizes: Sizes
     names: list[str]
+    #: For each variant: the number of models under H0 and H1 of each base, within the sizes.
     done: dict[str, list[tuple[int, int]]]
-    """For each variant: the number of models under H0 and H1 of each base, within the sizes."""
     failures: list[Failure]
     runs: list[dict[str, Any]]
 
@@ -68,8 +66,8 @@ class SqliteStore:
         If the file is not a store, is damaged, or cannot be opened or written.
     """
 
+    #: Whether its file outlives the run.
     kept: bool = True
-    """Whether its file outlives the run."""
 
     def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
         self._use(StoreFile(Path(path), read_only=read_only), Path(path).name)
@@ -94,7 +92,8 @@ class SqliteStore:
         A store without losses accepts any plan and discards failures of another: nothing is lost.
         """
         with self._file.transaction():
-            if self._has_no_losses() and not self._same(plan):
+            other = differences(self._value("identity"), plan.identity) or self._other_bases(plan)
+            if other and self._has_no_losses():
                 for table in ("plan", "bases", "failures"):
                     self._file.db.execute(f"DELETE FROM {table}")
                 self._file.write("plan", [(PLAN_TOKEN, canonical(uuid.uuid4().hex))])
@@ -126,12 +125,6 @@ class SqliteStore:
                 f"{self.name} holds another plan: its challenge base {others[0]} has different "
                 "records. Use another store, or the bases it was created with."
             )
-
-    def _same(self, plan: Plan) -> bool:
-        """Whether a plan is the stored one, including its code."""
-        there = self._value("identity")
-        same = there is not None and not differences(there, plan.identity)
-        return same and not self._other_bases(plan)
 
     def _other_bases(self, plan: Plan) -> list[int]:
         """Numbers of stored bases that differ from the plan's."""

@@ -4,8 +4,6 @@ The file is untrusted: when it is opened, its structure, tables and the checksum
 verified before anything is written, so damage is always noticed.  `store.py` says what the rows mean.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import time
 import zlib
@@ -16,14 +14,14 @@ from typing import Any
 
 from epsilometer.errors import InputError, StoreError
 
+#: Far longer than any of our transactions; a process that holds a store longer has hung.
 BUSY_SECONDS = 60.0
-"""Far longer than any of our transactions; a process that holds a store longer has hung."""
 
+#: Application id of the file: the letters EPSI.
 APPLICATION = 0x45505349
-"""Application id of the file: the letters EPSI."""
 
+#: Version of the tables.
 FORMAT = 2
-"""Version of the tables."""
 
 TABLES = {
     "plan": """CREATE TABLE plan (
@@ -55,11 +53,11 @@ TABLES = {
 ) STRICT""",
 }
 
+#: Tables whose rows have a checksum, and the number of key columns of each.
 KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3, "pool_losses": 4}
-"""Tables whose rows have a checksum, and the number of key columns of each."""
 
+#: SQL order of losses.
 IN_ORDER = "ORDER BY base, hypothesis, replicate, variant"
-"""SQL order of losses."""
 
 
 def checksum(row: Sequence[Any]) -> int:

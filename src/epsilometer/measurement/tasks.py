@@ -12,21 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from epsilometer import _files
+from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray
-from epsilometer.attacks.statistics import Statistic
 from epsilometer.errors import InputError
-from epsilometer.measurement.algorithm import (
-    Algorithm,
-    HasInitialModel,
-    HasQueries,
-    PlantsCanaries,
-    Releases,
-    ScoresMany,
-    TrainsMany,
-    loss_as_number,
-)
-from epsilometer.measurement.bases import Base
+from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement.bases import Base, Row
 from epsilometer.measurement.failures import message_of, traceback_of
 from epsilometer.measurement.one_run import CanaryRun, OneRun
 from epsilometer.measurement.plan import (
@@ -37,7 +27,6 @@ from epsilometer.measurement.plan import (
     training_stream,
 )
 from epsilometer.measurement.population import Array, Dataset, Point, points_of
-from epsilometer.measurement.rows import Row
 
 
 class SerialExecutor(Executor):
@@ -110,24 +99,26 @@ def _train(plan: Plan, chunk: Chunk) -> Trained:
 
 def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, str, FloatArray]]:
     """The losses of every variant of every model."""
-    design: Any = plan.design
-    base = plan.bases[chunk.base]
+    design, base = plan.design, plan.bases[chunk.base]
     if design.in_gradients:
-        assert isinstance(base, CanaryRun)
         for task in chunk.tasks():
             yield task, "", -_gradient_scores(plan, base, task)
         return
     for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
-        compares = isinstance(design, OneRun) and design.compares
-        other = _losses(plan, base, _compared(plan, base, task)) if compares else None
+        compared = None
+        if isinstance(design, OneRun) and design.compares:
+            compared = design.statistic(_losses(plan, base, _compared(plan, base, task))[None, :])[
+                0
+            ]
         for variant in plan.variants:
             made = model
-            if isinstance(plan.algorithm, Releases):
+            if isinstance(plan.algorithm, algorithms.Releases):
                 stream = release_stream(plan.seed, task, variant)
                 made = plan.algorithm.release(model, variant, stream)
             losses = _losses(plan, base, made)
-            if other is not None:
-                losses = _difference(design.statistic, losses, other)
+            if isinstance(design, OneRun) and compared is not None:
+                # The other model's scores minus this one's: low for members, like losses.
+                losses = np.asarray(compared - design.statistic(losses[None, :])[0])
             yield task, variant, losses
 
 
@@ -148,22 +139,20 @@ def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     raise error
 
 
-def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
+def _losses_of(algorithm: algorithms.Algorithm, model: Any, points: Dataset) -> FloatArray:
     """Losses of points, computed together if the algorithm can."""
-    if len(points) > 1 and isinstance(algorithm, ScoresMany):
+    if len(points) > 1 and isinstance(algorithm, algorithms.ScoresMany):
         answer = algorithm.losses(model, points)
         losses = np.asarray(answer, dtype=float)
-        if losses.shape != (len(points),):
-            raise InputError(
-                f"expected {len(points)} losses from losses(model, points), got shape {losses.shape}."
-            )
+        _validate.shape("losses(model, points)", losses, (len(points),))
         return losses
-    return np.array([loss_as_number(algorithm.loss(model, point)) for point in points_of(points)])
+    each = (algorithm.loss(model, point) for point in points_of(points))
+    return np.array([algorithms.loss_as_number(loss) for loss in each])
 
 
-def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
+def with_queries(algorithm: algorithms.Algorithm, model: Any, points: Dataset) -> FloatArray:
     """Losses of points and their augmentations, (points, queries); query 0 is the point itself."""
-    if not isinstance(algorithm, HasQueries):
+    if not isinstance(algorithm, algorithms.HasQueries):
         return _losses_of(algorithm, model, points)[:, None]
     expected = points.features.shape[1:]
     # Query first, while the points are unchanged: code that computes losses may change them in place.
@@ -174,15 +163,15 @@ def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArra
             "expected queries(point) to return the same number of arrays for every point, got "
             f"{numbers[0]} and {numbers[-1]}."
         )
-    labels = points.labels
-    columns = [_losses_of(algorithm, model, _copy(points.features, labels))]
-    for number in range(numbers[0]):
-        features = np.stack([queries[number] for queries in queried])
-        columns.append(_losses_of(algorithm, model, _copy(features, labels)))
-    return np.stack(columns, axis=1)
+
+    def ask(features: Array) -> FloatArray:
+        labels = None if points.labels is None else points.labels.copy()
+        return _losses_of(algorithm, model, Dataset(features=features.copy(), labels=labels))
+
+    return np.stack([ask(part) for part in (points.features, *np.stack(queried, axis=1))], axis=1)
 
 
-def _queries(algorithm: HasQueries, point: Point, expected: tuple[int, ...]) -> Array:
+def _queries(algorithm: algorithms.HasQueries, point: Point, expected: tuple[int, ...]) -> Array:
     """The augmentations of a point: one or more arrays of its shape."""
     answer = algorithm.queries(point)
     try:
@@ -197,10 +186,6 @@ def _queries(algorithm: HasQueries, point: Point, expected: tuple[int, ...]) -> 
     return queries
 
 
-def _copy(features: Array, labels: Array | None) -> Dataset:
-    return Dataset(features=features.copy(), labels=None if labels is None else labels.copy())
-
-
 def _compared(plan: Plan, base: Base, task: Task) -> Any:
     """The model that the scores of a run are compared with."""
     assert isinstance(plan.design, OneRun)
@@ -208,26 +193,19 @@ def _compared(plan: Plan, base: Base, task: Task) -> Any:
     # Not even the initial model may see canaries: the comparison model is not part of the release.
     dataset = base.without_canaries(plan.population)
     if plan.design.compare_with == "initial":
-        assert isinstance(plan.algorithm, HasInitialModel)
+        assert isinstance(plan.algorithm, algorithms.HasInitialModel)
         return plan.algorithm.initial_model(dataset, training_stream(plan.seed, task))
     return plan.algorithm.train(dataset, reference_stream(plan.seed, task))
 
 
-def _difference(statistic: Statistic, losses: FloatArray, others: FloatArray) -> FloatArray:
-    """The other model's scores minus this one's: low for members, like losses."""
-    return np.asarray(statistic(others[None, :])[0] - statistic(losses[None, :])[0])
-
-
-def _gradient_scores(plan: Plan, base: CanaryRun, task: Task) -> FloatArray:
+def _gradient_scores(plan: Plan, base: Base, task: Task) -> FloatArray:
     """Scores of the canaries that an algorithm inserts itself."""
-    assert isinstance(plan.algorithm, PlantsCanaries)
+    assert isinstance(base, CanaryRun)
+    assert isinstance(plan.algorithm, algorithms.PlantsCanaries)
     dataset = base.without_canaries(plan.population)
     stream = training_stream(plan.seed, task)
     scores = np.asarray(plan.algorithm.gradient_scores(dataset, base.coins, stream), dtype=float)
-    if scores.shape != base.coins.shape:
-        raise InputError(
-            f"expected {len(base.coins)} scores of canaries, got shape {scores.shape}."
-        )
+    _validate.shape("scores of canaries", scores, base.coins.shape)
     return scores
 
 
@@ -240,7 +218,7 @@ def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
         base.train_on(plan.all_records, chunk.hypothesis, replicate)
         for replicate in chunk.replicates
     )
-    if len(streams) > 1 and isinstance(plan.algorithm, TrainsMany):
+    if len(streams) > 1 and isinstance(plan.algorithm, algorithms.TrainsMany):
         yield from plan.algorithm.train_many(list(datasets), streams)
         return
     for dataset, stream in zip(datasets, streams, strict=True):

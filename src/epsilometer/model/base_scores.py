@@ -13,8 +13,8 @@ from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 
+#: Number of distinct scores above which two equal batches cannot be a coincidence.
 DISTINCT = 10
-"""Number of distinct scores above which two equal batches cannot be a coincidence."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,18 +37,12 @@ class BaseScores:
     def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
         """Build from the scores themselves."""
         value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
-        ones = np.bincount(which[len(without) :], minlength=len(value))
-        zeros = np.bincount(which[: len(without)], minlength=len(value))
-        base = cls(
-            # Treat minus zero as zero.
-            value=0.0 - value,
-            zeros=zeros.astype(np.int64),
-            ones=ones.astype(np.int64),
-            arrival=(which[: len(without)], which[len(without) :]),
-        )
-        for column in (base.value, base.zeros, base.ones, which):
+        value = 0.0 - value  # minus zero is zero
+        arrival = which[: len(without)], which[len(without) :]
+        zeros, ones = (np.bincount(side, minlength=len(value)).astype(np.int64) for side in arrival)
+        for column in (value, zeros, ones, which):
             column.flags.writeable = False
-        return base
+        return cls(value=value, zeros=zeros, ones=ones, arrival=arrival)
 
     @classmethod
     def of_batches(cls, batches: Iterable[BaseScores]) -> BaseScores:

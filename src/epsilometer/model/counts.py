@@ -22,26 +22,19 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
-from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, check_base
-from epsilometer.model.measured import MeasuredBy
+from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, MeasuredBy
 
 
 def _integers(name: str, values: ArrayLike) -> IntArray:
     array = np.atleast_1d(np.asarray(values))
     if array.ndim != 1:
         raise InputError(f"expected {name} to be one-dimensional, got shape {array.shape}.")
-    if array.dtype.kind == "f":
-        if not np.all(np.isfinite(array)):
-            raise InputError(f"expected finite {name}, got {name}={array[~np.isfinite(array)][0]}.")
-        if np.any(array != np.rint(array)):
-            bad = array[array != np.rint(array)][0]
-            raise InputError(f"expected whole numbers in {name}, got {name}={bad}.")
-        if np.any(np.abs(array) > _validate.LARGEST_COUNT):
-            raise InputError(
-                f"expected {name} <= {_validate.LARGEST_COUNT:.0e}, got {array.max()}."
-            )
-    elif array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iuf":
         raise InputError(f"expected whole numbers in {name}, got {array.dtype} values.")
+    most = _validate.LARGEST_COUNT
+    wrong = array[~(np.abs(array) <= most) | (array % 1 != 0)]
+    if len(wrong):
+        raise InputError(f"expected whole numbers up to {most:.0e} in {name}, got {wrong[0]}.")
     return array.astype(np.int64)
 
 
@@ -83,8 +76,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     names: tuple[str, ...] = field(default=())
     groups: tuple[str, ...] = field(default=())
     measured: MeasuredBy | None = None
+    #: Why these counts cannot be relied on, a sentence each: no verdict is judged from them.
     flaws: tuple[str, ...] = field(default=(), init=False)
-    """Why these counts cannot be relied on, a sentence each: no verdict is judged from them."""
 
     def __init__(
         self,
@@ -108,28 +101,18 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         size = sizes.pop() if sizes else 1
         if size == 0:
             raise InputError("expected at least one challenge base, got none.")
-        for name, values in given.items():
-            column = np.ascontiguousarray(np.broadcast_to(values, size))
+        columns = {name: np.array(np.broadcast_to(values, size)) for name, values in given.items()}
+        for column in columns.values():
             column.setflags(write=False)
-            object.__setattr__(self, name, column)
-        labels = tuple(str(i) for i in range(size)) if names is None else tuple(map(str, names))
-        if len(labels) != size:
-            raise InputError(f"expected {size} names, got {len(labels)}.")
-        object.__setattr__(self, "names", labels)
-        kinds = () if groups is None else tuple(map(str, groups))
-        if kinds and len(kinds) != size:
-            raise InputError(f"expected {size} groups, got {len(kinds)}.")
-        object.__setattr__(self, "groups", kinds if any(kinds) else ())
-        object.__setattr__(self, "measured", measured)
-        bad = np.zeros(size, dtype=bool)
-        for count, trials in self.by_hypothesis:
-            bad |= (
-                (trials < 1) | (trials > _validate.LARGEST_COUNT) | (count < 0) | (count > trials)
-            )
-        if bad.any():
-            first = int(np.argmax(bad))
-            where = f"challenge base {labels[first]!r}: "
-            check_base(*(int(column[first]) for column in self._columns), where=where)
+        labels = tuple(map(str, range(size) if names is None else names))
+        kinds = tuple(map(str, () if groups is None else groups))
+        for what, listed in (("names", labels), ("groups", kinds or labels)):
+            if len(listed) != size:
+                raise InputError(f"expected {size} {what}, got {len(listed)}.")
+        count_tables.check_counts(columns, [f"challenge base {label!r}" for label in labels])
+        parts = {"names": labels, "groups": kinds if any(kinds) else (), "measured": measured}
+        for name, value in (columns | parts).items():
+            object.__setattr__(self, name, value)
 
     def with_flaws(self, flaws: Iterable[str]) -> AttackCounts:
         """The same counts, with what is known against them; sentences that are known are kept once."""
@@ -185,8 +168,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     def take(self, rows: ArrayLike) -> AttackCounts:
         """Select rows, in the given order."""
         index = np.asarray(rows, dtype=np.intp)
-        return _counts_of(
-            [column[index] for column in self._columns],
+        return counts_of(
+            *(column[index] for column in self._columns),
             names=[self.names[i] for i in index],
             groups=[self.groups[i] for i in index] if self.groups else None,
             measured=self.measured,
@@ -208,8 +191,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         ([9, 6], [20, 10])
         """
         rows = self.members
-        return _counts_of(
-            [[int(column[part].sum()) for part in rows] for column in self._columns],
+        return counts_of(
+            *([int(column[part].sum()) for part in rows] for column in self._columns),
             names=[self.groups[part[0]] if len(part) > 1 else self.names[part[0]] for part in rows],
             measured=self.measured,
         )
@@ -226,8 +209,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
             numbered = part.names == tuple(str(row) for row in range(len(part)))
             start = len(names)
             names += [str(start + i) for i in range(len(part))] if numbered else part.names
-        return _counts_of(
-            np.concatenate([part._columns for part in parts], axis=1),
+        return counts_of(
+            *np.concatenate([part._columns for part in parts], axis=1),
             names=names,
             groups=[label for part in parts for label in (part.groups or ("",) * len(part))],
             measured=MeasuredBy.shared(part.measured for part in parts),
@@ -237,6 +220,11 @@ class AttackCounts(Plotted, view="data.COUNTS"):
     def by_hypothesis(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
         """Errors and trials: (X, N0) and (Y, N1)."""
         return (self.false_positives, self.trials_h0), (self.false_negatives, self.trials_h1)
+
+    @property
+    def largest_trials(self) -> int:
+        """The largest number of challenges of any base under either hypothesis."""
+        return int(max(self.trials_h0.max(), self.trials_h1.max()))
 
     @property
     def false_positive_rates(self) -> FloatArray:
@@ -299,7 +287,7 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         (N1 - Y, N1, N0 - X, N0) are one case.
         """
         unique, which = self._kinds()
-        return _counts_of(unique.T), np.bincount(which).astype(np.int64)
+        return counts_of(*unique.T), np.bincount(which).astype(np.int64)
 
     def which_distinct(self) -> IntArray:
         """For each row, the index of its :meth:`distinct` case."""
@@ -319,6 +307,16 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         return unique, which.ravel().astype(np.int64)
 
 
-def _counts_of(columns: Iterable[Any], **labels: Any) -> AttackCounts:
-    """Counts from columns in their usual order."""
-    return AttackCounts(**dict(zip(COLUMNS, columns, strict=True)), **labels)
+def counts_of(x: Any, n0: Any, y: Any, n1: Any, **labels: Any) -> AttackCounts:
+    """X of N0 and Y of N1 as counts; ``labels`` are the other parameters of :class:`AttackCounts`."""
+    return AttackCounts(false_positives=x, trials_h0=n0, false_negatives=y, trials_h1=n1, **labels)
+
+
+def failure_flaws(failed: int) -> tuple[str, ...]:
+    """A sentence if models failed: those that remain are a selection."""
+    if not failed:
+        return ()
+    return (
+        f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if failures "
+        "depend on who is in the data, the estimate is biased and proofs may be invalid.",
+    )

@@ -11,8 +11,6 @@ R(epsilon, delta) and divided by its probability Z(a, b) of that region:
 A group of one is its own average: it does not scatter, and the model is that of independent attacks.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -27,8 +25,8 @@ from epsilometer.model.priors import HalfNormal, Prior
 
 DEFAULT_SPREAD = HalfNormal(scale=0.05)
 
+#: Rates are in [0, 1]: a wider scatter would not be centred on anything.
 LARGEST_SPREAD = 1.0
-"""Rates are in [0, 1]: a wider scatter would not be centred on anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +72,11 @@ class UniformScatter:
         return rng.uniform(-self.reach, self.reach, size)
 
 
+#: How the rates of a member scatter around its group's average; both rates scatter alike.
 Scatter = NormalScatter | UniformScatter
-"""How the rates of a member scatter around its group's average; both rates scatter alike."""
 
+#: Scatter classes by name.
 SCATTERS: dict[str, type[Scatter]] = {"normal": NormalScatter, "uniform": UniformScatter}
-"""Scatter classes by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,18 +173,16 @@ class PooledGroups:
         )
 
 
+#: How attacks of one group depend on each other.  ``label`` is for tables; ``spread`` is the prior
+#: of the spread of members around their average, None if rows are independent; ``scatter`` is None
+#: if only its moments matter; ``sums_only`` means that the evidence is of a group's sums, and so
+#: not comparable with any other model's.
 Dependence = IndependentRows | ScatteredMembers | PooledGroups
-"""How attacks of one group depend on each other.
 
-``label`` is for tables; ``spread`` is the prior of the spread of members around their average, None if
-rows are independent; ``scatter`` is None if only its moments matter; ``sums_only`` means that the
-evidence is of a group's sums, and so not comparable with any other model's.
-"""
-
+#: Dependence classes by the name used in files; register new ones here.
 DEPENDENCES: dict[str, type[Dependence]] = {
     kind.__name__: kind for kind in (IndependentRows, ScatteredMembers, PooledGroups)
 }
-"""Dependence classes by the name used in files; register new ones here."""
 
 
 def _check_spread(prior: Prior) -> None:

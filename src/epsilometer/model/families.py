@@ -5,7 +5,7 @@ atom).  A pair determines the trade-off function, that is, how well anyone can t
 apart, and with it epsilon at every delta.  Higher scores look more like a member.
 
 Any pair can be the component of a mixture in which the point matters only with probability ``rate``:
-P0 and (1 - rate) P0 + rate P1.  `mixtures.py` computes its epsilon; the pairs here are for rate = 1.
+P0 and (1 - rate) P0 + rate P1.  `family.py` computes its epsilon; the pairs here are for rate = 1.
 
 Prior weights favour families with the smaller epsilon for the same ROC curve: where few scores cannot
 tell families apart, the interval then lies entirely above the truth about as often as it should
@@ -13,8 +13,6 @@ tell families apart, the interval then lies entirely above the truth about as of
 normal: so mixtures are likely for Gaussian curves and rare for others, and when a sampling rate is
 given the Gaussian family has most of the prior.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -34,6 +32,10 @@ from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 @dataclass(frozen=True, kw_only=True)
 class _Normal(Family):
     """N(0, 1) without the point, N(leak, width^2) with it."""
+
+    prior_weight: ClassVar[float] = 5.0
+    sampled_weight: ClassVar[float] = 18.0
+    mixed_share: ClassVar[float] = 0.5
 
     def _width(self, leak: FloatArray) -> FloatArray:
         return np.ones_like(leak)
@@ -99,9 +101,6 @@ class Gaussian(_Normal):
     """
 
     name: ClassVar[str] = "gaussian"
-    prior_weight: ClassVar[float] = 5.0
-    sampled_weight: ClassVar[float] = 18.0
-    mixed_share: ClassVar[float] = 0.5
 
     def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
@@ -133,9 +132,6 @@ class TwoVariances(_Normal):
     """
 
     spread: float = 0.25
-    prior_weight: ClassVar[float] = 5.0
-    sampled_weight: ClassVar[float] = 18.0
-    mixed_share: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spread", _validate.non_negative("spread", self.spread))
@@ -162,28 +158,17 @@ class TwoVariances(_Normal):
             root = np.sqrt(np.maximum(square, 0.0))
             return (-b - root) / (2 * a), (-b + root) / (2 * a), square > 0
 
-        def outside(low: FloatArray, high: FloatArray) -> FloatPair:
-            without = ndtr(low) + ndtr(-high)
-            with_point = ndtr((low - mu) / width) + ndtr((mu - high) / width)
-            return without, with_point
-
-        def inside(low: FloatArray, high: FloatArray) -> FloatPair:
-            # Computed as differences, not as complements, so that small values do not cancel.
-            without = ndtr(high) - ndtr(low)
-            with_point = ndtr((high - mu) / width) - ndtr((low - mu) / width)
-            return without, with_point
-
         low, high, real = roots(eps)
-        without, with_point = outside(low, high)
+        without = ndtr(low) + ndtr(-high)
+        with_point = ndtr((low - mu) / width) + ndtr((mu - high) / width)
         forward = np.where(real, with_point - np.exp(eps) * without, 1 - np.exp(eps))
         low, high, real = roots(-eps)
-        without, with_point = inside(low, high)
+        # Between the roots, as differences and not as complements, so that small values do not cancel.
+        without = ndtr(high) - ndtr(low)
+        with_point = ndtr((high - mu) / width) - ndtr((low - mu) / width)
         backward = np.where(real, without - np.exp(eps) * with_point, 0.0)
-        leaks = mu > 0
-        return (
-            np.where(leaks, np.maximum(forward, 0.0), 0.0),
-            np.where(leaks, np.maximum(backward, 0.0), 0.0),
-        )
+        both = (np.where(mu > 0, np.maximum(delta, 0.0), 0.0) for delta in (forward, backward))
+        return next(both), next(both)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,8 +183,6 @@ class Laplace(Family):
 
     name: ClassVar[str] = "laplace"
     prior_weight: ClassVar[float] = 7.0
-    sampled_weight: ClassVar[float] = 1.0
-    mixed_share: ClassVar[float] = 0.1
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
         """1 - exp((epsilon - leak) / 2), 0 where that is negative."""
@@ -262,8 +245,6 @@ class RandomizedResponse(Family):
     atom: float = 0.0
     pieces: ClassVar[bool] = True
     prior_weight: ClassVar[float] = 8.0
-    sampled_weight: ClassVar[float] = 1.0
-    mixed_share: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "atom", _validate.delta(self.atom))
@@ -291,9 +272,8 @@ class RandomizedResponse(Family):
 
     def leak_of(self, epsilon: float, delta: float) -> float:
         left = (delta - self.atom) / (1 - self.atom)
-        return (
-            epsilon + math.log((1 + left * math.exp(-epsilon)) / (1 - left)) if left >= 0 else 0.0
-        )
+        more = math.log((1 + left * math.exp(-epsilon)) / (1 - left)) if left >= 0 else -epsilon
+        return epsilon + more
 
     def masses(self, leak: float) -> FloatPair:
         # A lie stays possible, however rare: 1 minus the truth would be 0 for leaks above 37.
@@ -322,22 +302,14 @@ class RandomizedResponse(Family):
 
     def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
         """Ties are broken at random: half of a piece is above its own score."""
-        both = np.zeros((2, *np.broadcast_shapes(np.shape(score), np.shape(leak))))
-        scores, leaks = np.broadcast_arrays(score, leak)
-        truth = 1 / (1 + np.exp(-leaks))
-        rest = 1 - self.atom
-        for value in self._values().tolist():
-            share = np.where(scores < value, 1.0, np.where(scores == value, 0.5, 0.0))
-            lie, tell = rest * (1 - truth), rest * truth
-            pair = {
-                2.0: (0.0, self.atom),
-                -1.0: (self.atom, 0.0),
-                1.0: (lie, tell),
-                0.0: (tell, lie),
-            }
-            for which in (0, 1):
-                both[which] += share * pair[value][which]
-        return both[0], both[1]
+        truth, rest = 1 / (1 + np.exp(-np.asarray(leak))), 1 - self.atom
+        lie, tell = rest * (1 - truth), rest * truth
+        # Scores of the pieces from the highest, and their probabilities without and with the point.
+        pieces = ((2, 0.0, self.atom), (1, lie, tell), (0, tell, lie), (-1, self.atom, 0.0))
+        shares = [np.where(score < value, 1.0, 0.5 * (score == value)) for value, *_ in pieces]
+        without = sum(share * piece[1] for share, piece in zip(shares, pieces, strict=True))
+        with_point = sum(share * piece[2] for share, piece in zip(shares, pieces, strict=True))
+        return np.asarray(without), np.asarray(with_point)
 
     def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         lie = rng.random(member.shape) * (1 + np.exp(np.asarray(leak, dtype=float))) < 1
@@ -346,38 +318,37 @@ class RandomizedResponse(Family):
         return np.where(seen, np.where(member, 2.0, -1.0), scores)
 
 
+#: Families averaged over by default, by the names used in options.
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (Gaussian(), Laplace(), RandomizedResponse())
 }
-"""Families averaged over by default, by the names used in options."""
 
 AVERAGE = "average"
 
 
 def families_of(name: str) -> tuple[Family, ...]:
     """One family by its name, or all of :data:`FAMILIES`."""
-    chosen = _validate.one_of("family", name, (AVERAGE, *FAMILIES))
-    return tuple(FAMILIES.values()) if chosen == AVERAGE else (FAMILIES[chosen],)
+    _validate.one_of("family", name, (AVERAGE, *FAMILIES))
+    return tuple(FAMILIES.values()) if name == AVERAGE else (FAMILIES[name],)
 
 
+#: Family classes by the name used in files; register new ones here.
 FAMILY_KINDS: dict[str, type] = {
     kind.__name__: kind for kind in (Gaussian, TwoVariances, Laplace, RandomizedResponse)
 }
-"""Family classes by the name used in files; register new ones here."""
 
+#: Names in files of version 0.2 and earlier.
 OLDER_FAMILY_NAMES: dict[str, type] = {
     "GaussianCurves": Gaussian,
     "TwoVarianceCurves": TwoVariances,
     "LaplaceCurves": Laplace,
     "ResponseCurves": RandomizedResponse,
 }
-"""Names in files of version 0.2 and earlier."""
 
 
 def check_families(families: object) -> tuple[Family, ...]:
     """One family or several, without duplicates."""
-    given = families if isinstance(families, tuple | list) else (families,)
-    candidates = tuple(given)
+    candidates = tuple(families if isinstance(families, tuple | list) else (families,))
     if not candidates or not all(hasattr(family, "scores_at") for family in candidates):
         raise InputError(f"expected one or more families of curves, got {families!r}.")
     if len({family.name for family in candidates}) < len(candidates):

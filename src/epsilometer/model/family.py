@@ -1,31 +1,52 @@
-"""What a family of trade-off functions must provide; see `families.py`."""
+"""What a family of trade-off functions must provide, and curves: a family with a mixing rate.
 
-from __future__ import annotations
+`families.py` has the families.  In a mixture the point matters only with probability ``rate``.
 
+The pair P0 and (1 - rate) P0 + rate P1 has two interpretations that no scores tell apart.  Either the
+mechanism uses the point that often, as under subsampling, and epsilon is that of the mixture; or the
+attack sees it that often, and epsilon is that of the full pair.
+"""
+
+import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer.errors import InputError
 
+#: Beyond this e^epsilon nears the limit of double precision.
 LARGEST_CURVE_EPSILON = 600.0
-"""Beyond this e^epsilon nears the limit of double precision."""
+
+
+def _bisected(
+    more: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Where ``more`` turns from true to false between these ends, to 60 bits."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = more(middle)
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return high
 
 
 class Family(ABC):
     """What estimation needs from a family; arrays of leaks broadcast against the other argument."""
 
+    #: Prior weight relative to the other families of a model.
     prior_weight: ClassVar[float]
-    """Prior weight relative to the other families of a model."""
-    sampled_weight: ClassVar[float]
-    """The same for an algorithm that is known to sample its records."""
-    mixed_share: ClassVar[float]
-    """Prior probability of a mixture, given the family."""
+    #: The same for an algorithm that is known to sample its records.
+    sampled_weight: ClassVar[float] = 1.0
+    #: Prior probability of a mixture, given the family.
+    mixed_share: ClassVar[float] = 0.1
+    #: Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie.
     pieces: ClassVar[bool] = False
-    """Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie."""
 
     @property
     @abstractmethod
@@ -51,11 +72,7 @@ class Family(ABC):
         while np.any(grows := left(high) & (high < LARGEST_CURVE_EPSILON)):
             high = np.where(grows, 2 * high, high)
         low = np.zeros(leaks.shape)
-        for _ in range(60):
-            middle = (low + high) / 2
-            more = left(middle)
-            low, high = np.where(more, middle, low), np.where(more, high, middle)
-        return np.where(left(np.zeros(leaks.shape)), high, 0.0)
+        return np.where(left(low), _bisected(left, low, high), 0.0)
 
     def leak_of(self, epsilon: float, delta: float) -> float:
         """The leak with the given epsilon at this delta, or the largest leak below it."""
@@ -98,3 +115,239 @@ class Family(ABC):
     @abstractmethod
     def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` is true."""
+
+
+class MixtureInterpretation(StrEnum):
+    """What the mixture is attributed to: the mechanism or the attack."""
+
+    MECHANISM = "mechanism"
+    ATTACK = "attack"
+
+
+class Densities(NamedTuple):
+    """Over the pooled share t, (points, leaks): of both hypotheses, and the integral of the first.
+
+    Mixed in the proportions of the pool, the two densities sum to 1 everywhere.
+    """
+
+    without: FloatArray
+    with_point: FloatArray
+    below: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """A family with a mixing rate and its interpretation; rate 1 is the family alone.
+
+    Examples
+    --------
+    >>> from epsilometer.model.families import Gaussian
+    >>> sampled = Curves(family=Gaussian(), rate=0.2, interpretation=MixtureInterpretation.MECHANISM)
+    >>> round(float(sampled.epsilon(2.0, 1e-5)), 3)
+    7.62
+    """
+
+    family: Family
+    rate: float = 1.0
+    interpretation: MixtureInterpretation = MixtureInterpretation.MECHANISM
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there is a mixture at all."""
+        return self.rate < 1
+
+    @property
+    def subsampled(self) -> bool:
+        """Whether the mixture is attributed to the mechanism."""
+        return self.mixed and self.interpretation is MixtureInterpretation.MECHANISM
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        """Least epsilon of the mechanism; infinite if there is none."""
+        if not self.subsampled:
+            return self.family.epsilon(leak, delta)
+        q, leaks = self.rate, np.asarray(leak, dtype=float)
+        epsilon = np.zeros(leaks.shape)
+        if delta < q:
+            # q H(1 + (e^epsilon - 1) / q) = delta, for outcomes that the point makes likelier.
+            whole = self.family.epsilon(leaks, delta / q)
+            small = np.log1p(q * np.expm1(np.minimum(whole, 500.0)))
+            epsilon = np.where(whole > 500, whole + math.log(q), small)
+        reverse = self._reverse(leaks, epsilon) > delta
+        if np.any(reverse):
+            epsilon = np.where(reverse, self._reverse_epsilon(leaks, epsilon, delta), epsilon)
+        return epsilon
+
+    def _reverse(self, leak: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Divergence of P0 from the mixture at e^epsilon: 0 for epsilon >= -log(1 - rate)."""
+        left = -np.expm1(np.minimum(epsilon + math.log1p(-self.rate), 500.0))
+        some = left > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = epsilon + math.log(self.rate) - np.log(np.where(some, left, 1.0))
+        # The hockey stick of the pair at a factor below 1, where outcomes are likelier by 1 - factor.
+        factor = np.exp(np.minimum(inner, 500.0))
+        backward = self.family.delta(leak, np.maximum(inner, 0.0))[1]
+        forward = self.family.delta(leak, np.maximum(-inner, 0.0))[0]
+        value = np.where(inner >= 0, backward, 1 - factor + factor * forward)
+        return np.where(some, left * value, 0.0)
+
+    def _reverse_epsilon(self, leak: FloatArray, least: FloatArray, delta: float) -> FloatArray:
+        high = np.full(leak.shape, -math.log1p(-self.rate))
+        return _bisected(lambda epsilon: self._reverse(leak, epsilon) > delta, least, high)
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatArray:
+        """Least delta at which the mechanism is (epsilon, delta)-DP."""
+        if not self.subsampled:
+            return np.maximum(*self.family.delta(leak, epsilon))
+        q = self.rate
+        leaks, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
+        inner = np.log1p(np.expm1(np.minimum(eps, 500.0)) / q)
+        forward = q * self.family.delta(leaks, inner)[0]
+        return np.maximum(forward, self._reverse(leaks, eps))
+
+    def largest_leak(self, epsilon: float, delta: float) -> float:
+        """The leak with the given epsilon at this delta; 0 if no leak has one."""
+        if not self.subsampled:
+            return self.family.leak_of(epsilon, delta)
+        if delta >= self.rate:
+            return 0.0
+        whole = math.log1p(math.expm1(min(epsilon, 500.0)) / self.rate)
+        return self.family.leak_of(whole, delta / self.rate)
+
+    def densities(self, share: FloatArray, leak: FloatArray, members: float = 0.5) -> Densities:
+        """Densities of both hypotheses over the pooled share t, as the attacks see them.
+
+        t pools both hypotheses, with a proportion ``members`` of scores with the point.  The
+        interpretation plays no role.
+        """
+        score = self.family.scores_at(share, leak, members * self.rate)
+        with np.errstate(over="ignore", divide="ignore"):
+            ratio = 1 - self.rate + self.rate * np.exp(self.family.log_ratio(score, leak))
+            # Each is computed separately: as a complement of the other, small values would be lost.
+            without = 1 / (1 - members + members * ratio)
+            with_point = 1 / (members + (1 - members) / ratio)
+        return Densities(without, with_point, self.family.above(score, leak)[0])
+
+    def seen_true_positives(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
+        """True-positive rates that the attacks see, shape (rates, leaks): 1 - f at these rates."""
+        if self.family.pieces:  # straight between corners: thresholds are randomised within a piece
+            return self._seen_of_pieces(false_positives, leak)
+        # The score at a false-positive rate is the upper quantile of P0 alone.
+        score = self.family.scores_at(false_positives, leak, 0.0)
+        seen = self.family.above(score, leak)[1]
+        return np.asarray((1 - self.rate) * false_positives[:, None] + self.rate * seen)
+
+    def _seen_of_pieces(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
+        true_positives = np.empty((len(false_positives), len(leak)))
+        for column, column_leak in enumerate(leak.tolist()):
+            without, with_point = self.family.masses(column_leak)
+            # A piece that only members have is reached at a false-positive rate of 0.
+            corner = np.append(without[1:] > 0, True)
+            x, y = np.cumsum(without)[corner], np.cumsum(with_point)[corner]
+            if without[0] > 0:
+                x, y = np.append(0.0, x), np.append(0.0, y)
+            true_positives[:, column] = np.interp(false_positives, x, y)
+        return (1 - self.rate) * false_positives[:, None] + self.rate * true_positives
+
+    def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
+        """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.
+
+        At smaller deltas epsilon depends on smaller rates, about which the data may say nothing.
+        """
+        # For pieces: the slope of the piece that contains the rate.
+        score = self.family.scores_at(np.array([false_positive_rate]), leak, 0.0)
+        slope = self.family.log_ratio(score, leak)[0]
+        if self.subsampled:
+            with np.errstate(over="ignore"):
+                slope = np.log1p(self.rate * np.expm1(slope))
+        return self.delta(leak, np.maximum(slope, 0.0))
+
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Scores as the attacks see them."""
+        seen = member & (rng.random(member.shape) < self.rate) if self.mixed else member
+        return self.family.sample(leak, seen, rng=rng)
+
+
+# --- assumptions about mixtures -----------------------------------------------------------------
+
+#: Representative rates: each is about twice the one before.
+MIXING_RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
+
+#: Prior of the interpretation, given a mixture: the smaller epsilon has the larger share.
+INTERPRETATION_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpretation.ATTACK: 0.4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeMixing:
+    """There may be a mixture, with any rate and either interpretation."""
+
+    name: ClassVar[str] = "free"
+    description: ClassVar[str] = (
+        "Scores may be a mixture, as if the point mattered only now and then: because the algorithm "
+        "samples its records, or because the attacks see it only sometimes. Data cannot tell these "
+        "two apart; both are kept."
+    )
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The curves of a family, each with its prior weight."""
+        weight = family.prior_weight
+        mixed = weight * family.mixed_share / len(MIXING_RATES)
+        return [(Curves(family=family), weight * (1 - family.mixed_share))] + [
+            (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
+            for rate in MIXING_RATES
+            for interpretation, share in INTERPRETATION_SHARES.items()
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoMixing:
+    """The point always matters."""
+
+    name: ClassVar[str] = "none"
+    description: ClassVar[str] = (
+        "The point is assumed to matter in every training run and every attack."
+    )
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The family alone."""
+        return [(Curves(family=family), family.prior_weight)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownMixing:
+    """The mechanism uses a record with a known probability, its sampling rate."""
+
+    rate: float
+    name: ClassVar[str] = "known"
+
+    def __post_init__(self) -> None:
+        rate = _validate.positive("mixing", self.rate)
+        if rate > 1:
+            raise InputError(f"expected 0 < mixing <= 1, got mixing={rate}.")
+        object.__setattr__(self, "rate", rate)
+
+    @property
+    def description(self) -> str:
+        return f"The algorithm is assumed to use each record with probability {self.rate:g}, as stated."
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The family under that sampling rate."""
+        weight = family.sampled_weight if self.rate < 1 else family.prior_weight
+        return [(Curves(family=family, rate=self.rate), weight)]
+
+
+Mixing = FreeMixing | NoMixing | KnownMixing
+#: Mixing classes by the name used in files.
+MIXINGS: dict[str, type] = {kind.__name__: kind for kind in (FreeMixing, NoMixing, KnownMixing)}
+
+
+def mixing_of(text: str | float) -> Mixing:
+    """Parse an option or configuration value: free, none, or a sampling rate in (0, 1]."""
+    for kind in (FreeMixing(), NoMixing()):
+        if text == kind.name:
+            return kind
+    try:
+        return KnownMixing(rate=float(text))
+    except ValueError:
+        raise InputError(
+            f"expected mixing to be free, none or a rate in (0, 1], got mixing={text!r}."
+        ) from None

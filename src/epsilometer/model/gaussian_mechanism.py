@@ -1,7 +1,5 @@
 """Exact privacy of the Gaussian mechanism: a known answer to check estimates against."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -28,8 +26,8 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
     return float(epsilon_of_gaussian(ratio, delta))
 
 
+#: Larger separations, including infinity, are treated as no privacy at all.
 _NO_PRIVACY_SEPARATION = 1e50
-"""Larger separations, including infinity, are treated as no privacy at all."""
 
 
 def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:

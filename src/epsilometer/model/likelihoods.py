@@ -7,8 +7,6 @@ is tau and cross_correlation is rho.  :class:`CorrelatedNormal` is that equation
 density; :class:`CorrelatedCells` is the probability that such a normal variable rounds to the counts.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -25,6 +23,9 @@ from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
+#: Values of a likelihood's own parameters, by name.
+Nuisance = Mapping[str, ArrayLike]
+
 
 class Likelihood(ABC):
     """How counts arise from error rates, as engines, checks and reports need it.
@@ -33,14 +34,14 @@ class Likelihood(ABC):
     epsilon, and passed by name.  By default there are none, and any counts are accepted.
     """
 
+    #: The name used in options and files.
     name: ClassVar[str]
-    """The name used in options and files."""
+    #: Names of its nuisance parameters.
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Names of its nuisance parameters."""
+    #: Whether the likelihood of any counts is bounded: a probability, not a density.
     bounded: ClassVar[bool] = True
-    """Whether the likelihood of any counts is bounded: a probability, not a density."""
+    #: Whether decisions on one base are independent, as valid bounds from counts require.
     independent: ClassVar[bool] = True
-    """Whether decisions on one base are independent, as valid bounds from counts require."""
 
     @property
     @abstractmethod
@@ -79,13 +80,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def sample_counts(
-        self,
-        counts: AttackCounts,
-        alpha: FloatArray,
-        beta: FloatArray,
-        nuisance: Mapping[str, ArrayLike],
-        *,
-        rng: Generator,
+        self, counts: AttackCounts, rates: FloatPair, nuisance: Nuisance, *, rng: Generator
     ) -> tuple[IntArray, IntArray]:
         """Draw X and Y; the last axis of the rates is the base; only trials of ``counts`` are used."""
 
@@ -102,15 +97,9 @@ class IndependentBinomial(Likelihood):
     description = ("All decisions are independent: the counts are binomial.",)
 
     def sample_counts(
-        self,
-        counts: AttackCounts,
-        alpha: FloatArray,
-        beta: FloatArray,
-        nuisance: Mapping[str, ArrayLike],
-        *,
-        rng: Generator,
+        self, counts: AttackCounts, rates: FloatPair, nuisance: Nuisance, *, rng: Generator
     ) -> tuple[IntArray, IntArray]:
-        return rng.binomial(counts.trials_h0, alpha), rng.binomial(counts.trials_h1, beta)
+        return rng.binomial(counts.trials_h0, rates[0]), rng.binomial(counts.trials_h1, rates[1])
 
     def log_density(
         self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
@@ -156,8 +145,8 @@ class CorrelatedCounts(Likelihood):
 
     parameters = ("within_correlation", "cross_correlation")
     independent = False
+    #: One sentence on the joint distribution of the two counts of a base.
     shape: ClassVar[str]
-    """One sentence on the joint distribution of the two counts of a base."""
 
     def __post_init__(self) -> None:
         scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
@@ -176,8 +165,7 @@ class CorrelatedCounts(Likelihood):
 
     def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
         """The open interval of possible tau: where every variance is positive."""
-        largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
-        return -1.0 / (largest - 1), 1.0
+        return -1.0 / (counts.largest_trials - 1), 1.0
 
     def _within_correlation_quantile(self, counts: AttackCounts, share: ArrayLike) -> FloatArray:
         """Quantiles of the prior of tau."""
@@ -221,8 +209,7 @@ class CorrelatedCounts(Likelihood):
 
     def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
         """Log of the joint prior density of (tau, rho); -inf outside its support."""
-        tau = np.asarray(nuisance["within_correlation"], dtype=float)
-        rho = np.asarray(nuisance["cross_correlation"], dtype=float)
+        tau, rho = (np.asarray(nuisance[name], dtype=float) for name in self.parameters)
         within = self._log_within_prior(counts, tau)
         bound = self.cross_correlation_bound(counts, np.where(np.isfinite(within), tau, 0.0))
         return np.where(np.abs(rho) < bound, within - np.log(2 * bound), -np.inf)
@@ -241,27 +228,17 @@ class CorrelatedCounts(Likelihood):
         return {"within_correlation": tau, "cross_correlation": float(rng.uniform(-bound, bound))}
 
     def sample_counts(
-        self,
-        counts: AttackCounts,
-        alpha: FloatArray,
-        beta: FloatArray,
-        nuisance: Mapping[str, ArrayLike],
-        *,
-        rng: Generator,
+        self, counts: AttackCounts, rates: FloatPair, nuisance: Nuisance, *, rng: Generator
     ) -> tuple[IntArray, IntArray]:
         """Draw X and Y jointly normal, rounded and clipped to 0..N."""
         n0, n1 = counts.trials_h0, counts.trials_h1
-        tau = np.asarray(nuisance["within_correlation"])
-        rho = np.asarray(nuisance["cross_correlation"])
+        tau, rho = (np.asarray(nuisance[name]) for name in self.parameters)
         # Variance inflation; close to the bound of tau rounding may leave 0 or less.
-        least = np.finfo(float).eps
-        inflation_h0 = np.maximum(1 + (n0 - 1) * tau, least)
-        inflation_h1 = np.maximum(1 + (n1 - 1) * tau, least)
-        correlation = rho * np.sqrt(n0 / inflation_h0) * np.sqrt(n1 / inflation_h1)
-        correlation = np.clip(correlation, -1.0, 1.0)
-        z, w = rng.standard_normal((2, *alpha.shape))
+        more = [np.maximum(1 + (n - 1) * tau, np.finfo(float).eps) for n in (n0, n1)]
+        correlation = np.clip(rho * np.sqrt(n0 / more[0]) * np.sqrt(n1 / more[1]), -1.0, 1.0)
+        z, w = rng.standard_normal((2, *rates[0].shape))
         w = correlation * z + np.sqrt(1 - correlation**2) * w
-        return normal_counts(n0, alpha, inflation_h0, z), normal_counts(n1, beta, inflation_h1, w)
+        return normal_counts(n0, rates[0], more[0], z), normal_counts(n1, rates[1], more[1], w)
 
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
         """Moments for a base of average size."""
@@ -296,7 +273,7 @@ class CorrelatedNormal(CorrelatedCounts):
         probability of counts, is unbounded as a rate approaches 0 or 1, and averaged over so thin a
         region it can outweigh everything else: an artefact that would not support epsilon = 0.
         """
-        return 0.5 / max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+        return 0.5 / counts.largest_trials
 
     def log_density(
         self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
@@ -357,19 +334,11 @@ class CorrelatedCells(CorrelatedCounts):
         unit = _correlation_unit(n0, n1, np.asarray(tau, dtype=float))
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = np.where(unit > 0, rho / unit, 0.0)
-        arguments = np.broadcast_arrays(
-            counts.false_positives.astype(float),
-            n0.astype(float),
-            np.asarray(alpha, dtype=float),
-            1 + (n0 - 1) * tau,
-            counts.false_negatives.astype(float),
-            n1.astype(float),
-            np.asarray(beta, dtype=float),
-            1 + (n1 - 1) * tau,
-            correlation,
-        )
-        columns = np.stack([np.ravel(argument) for argument in arguments])
-        return np.asarray(log_cells(columns).reshape(arguments[0].shape))
+        of_x = (counts.false_positives, n0, alpha, 1 + (n0 - 1) * tau)
+        of_y = (counts.false_negatives, n1, beta, 1 + (n1 - 1) * tau)
+        arguments = np.stack(np.broadcast_arrays(*of_x, *of_y, correlation)).astype(float)
+        logs = log_cells(arguments.reshape(len(arguments), -1))
+        return np.asarray(logs.reshape(arguments.shape[1:]))
 
 
 def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray) -> FloatArray:
@@ -380,7 +349,7 @@ def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray)
     return np.sqrt(inflation_h0 / trials_h0 * inflation_h1 / trials_h1)
 
 
+#: Likelihood classes by the name used in files; register new ones here.
 LIKELIHOODS = {
     kind.__name__: kind for kind in (IndependentBinomial, CorrelatedCells, CorrelatedNormal)
 }
-"""Likelihood classes by the name used in files; register new ones here."""

@@ -6,8 +6,6 @@ negligible, which is also known in closed form since the exponent is quadratic. 
 engines need millions of cells.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -20,9 +18,7 @@ compiled = njit(nogil=True, cache=True)
 DROP = 27.0  # nats below its peak at which the integrand is cut off: 2e-12
 LONGEST = 2.5  # length of a panel, in units of the scale on which the integrand changes
 STEEPEST = 8.0  # nats of change per panel: eight nodes then have an error of 1e-9
-TURN = (
-    7.0  # half the width of the zone, in conditional deviations, in which the inner interval ends
-)
+TURN = 7.0  # half the width, in conditional deviations, of the zone where the inner interval ends
 DEEP_TAIL = 600.0  # twice the nats at which plain probabilities would underflow
 BOTTOMLESS = 1e10  # twice the nats at which the exponent alone is accurate to 1e-8
 NEARLY_ONE = 1.0 - 1e-15  # used in place of a correlation of 1

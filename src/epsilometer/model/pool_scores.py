@@ -6,8 +6,7 @@ share models.  These are :class:`~epsilometer.Scores`, which read and write file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,20 +48,12 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
 
     value: FloatArray
     member: BoolArray
-    names: tuple[str, ...]
-    fair_coins: bool
-    dependent: bool
+    names: tuple[str, ...] = ()
+    fair_coins: bool = False
+    dependent: bool = False
 
-    def __init__(
-        self,
-        *,
-        value: ArrayLike,
-        member: ArrayLike,
-        names: Sequence[object] | None = None,
-        fair_coins: bool = False,
-        dependent: bool = False,
-    ) -> None:
-        values, inside = np.asarray(value, dtype=np.float64), np.asarray(member)
+    def __post_init__(self) -> None:
+        values, inside = np.asarray(self.value, dtype=np.float64), np.asarray(self.member)
         if values.ndim != 2 or 0 in values.shape or np.isnan(values).any():
             raise InputError(
                 f"expected scores of shape (models, points) without nan, got shape {values.shape}."
@@ -72,9 +63,8 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
                 f"expected member of shape {values.shape}, true or false, got shape {inside.shape} of "
                 f"{inside.dtype}."
             )
-        parts = {"value": values, "member": inside, "names": labels_of(names, values.shape[1])}
-        flags = {"fair_coins": bool(fair_coins), "dependent": bool(dependent)}
-        for name, part in (parts | flags).items():
+        labels = labels_of(self.names or None, values.shape[1])
+        for name, part in (("value", values), ("member", inside), ("names", labels)):
             object.__setattr__(self, name, part)
 
     @property
@@ -90,13 +80,8 @@ class PoolScores(Plotted, view="data.POOL_SCORES"):
     def take(self, points: ArrayLike) -> PoolScores:
         """Select points."""
         kept = np.asarray(points, dtype=np.int64)
-        return PoolScores(
-            value=self.value[:, kept],
-            member=self.member[:, kept],
-            names=[self.names[number] for number in kept],
-            fair_coins=self.fair_coins,
-            dependent=self.dependent,
-        )
+        names = tuple(self.names[number] for number in kept)
+        return replace(self, value=self.value[:, kept], member=self.member[:, kept], names=names)
 
     def by_point(self) -> Scores:
         """One base for each point that has models without and with it; the bases share models."""

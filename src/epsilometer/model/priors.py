@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,10 +124,21 @@ class Fixed(StrengthPrior):
 class _Positive(Prior):
     """Base of the priors for epsilon: fields are positive numbers, and the first is the scale."""
 
+    #: The description, with the fields to be filled in; it begins with the name of the density.
+    words: ClassVar[str]
+
     def __post_init__(self) -> None:
         for part in fields(self):
             value = _validate.positive(part.name, getattr(self, part.name))
             object.__setattr__(self, part.name, value)
+
+    @property
+    def description(self) -> str:
+        return self.words.format(**vars(self))
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        return self.words.split()[0], getattr(self, fields(self)[0].name), 0.0
 
     def log_density(self, value: ArrayLike) -> FloatArray:
         points = np.asarray(value, dtype=float)
@@ -157,14 +168,7 @@ class HalfNormal(_Positive):
     """|Z| scale for a standard normal Z: the paper's prior for epsilon, with scale sqrt(10)."""
 
     scale: float = DEFAULT_EPSILON_SCALE
-
-    @property
-    def description(self) -> str:
-        return f"half-normal with scale {self.scale:.4g}"
-
-    @property
-    def compiled(self) -> tuple[str, float, float]:
-        return "half-normal", self.scale, 0.0
+    words = "half-normal with scale {scale:.4g}"
 
     def _log_density(self, value: FloatArray) -> FloatArray:
         z = value / self.scale
@@ -185,14 +189,7 @@ class Exponential(_Positive):
     """Exponential with the given mean: a heavier tail than the half-normal."""
 
     mean: float
-
-    @property
-    def description(self) -> str:
-        return f"exponential with mean {self.mean:.4g}"
-
-    @property
-    def compiled(self) -> tuple[str, float, float]:
-        return "exponential", self.mean, 0.0
+    words = "exponential with mean {mean:.4g}"
 
     def _log_density(self, value: FloatArray) -> FloatArray:
         return np.asarray(-value / self.mean - math.log(self.mean))
@@ -213,15 +210,12 @@ class LogNormal(_Positive):
 
     median: float = 1.0
     log_scale: float = 1.0
+    words = "log-normal with median {median:.4g} and log scale {log_scale:.4g}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.log_scale > 5:
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
-
-    @property
-    def description(self) -> str:
-        return f"log-normal with median {self.median:.4g} and log scale {self.log_scale:.4g}"
 
     @property
     def compiled(self) -> tuple[str, float, float]:
@@ -253,14 +247,7 @@ class Uniform(_Positive):
     """Uniform on [0, upper]: larger epsilons are impossible."""
 
     upper: float
-
-    @property
-    def description(self) -> str:
-        return f"uniform between 0 and {self.upper:.4g}"
-
-    @property
-    def compiled(self) -> tuple[str, float, float]:
-        return "uniform", self.upper, 0.0
+    words = "uniform between 0 and {upper:.4g}"
 
     @property
     def end(self) -> float:
@@ -344,7 +331,7 @@ class Beta(StrengthPrior):
         return rng.beta(self.a, self.b, size)
 
 
+#: Prior classes by the name used in files; register new ones here.
 PRIORS = {
     kind.__name__: kind for kind in (HalfNormal, Exponential, LogNormal, Uniform, Beta, Fixed)
 }
-"""Prior classes by the name used in files; register new ones here."""

@@ -11,8 +11,6 @@ R(s epsilon, s delta), the paper's equation (2).  Everything broadcasts like Num
 delta in [0, 1), and strength, alpha and beta in [0, 1].
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -228,34 +226,23 @@ def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> F
 
 
 def _sample_scale(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
-    """Solve |R_u minus core| = uniform * |ring| for the scale u by bisection with Newton steps."""
-    gap = 1 - strength
-    if gap == 0:
-        return np.ones_like(uniform)
-    total = gap * np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, np.asarray(strength)))
-    low, high = np.full_like(uniform, strength), np.ones_like(uniform)
-    scale = strength + gap * uniform
-    for _ in range(60):
-        # Area between the curve of this scale and the outer edge, as a fraction of the whole ring.
-        outside = np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, scale))
-        outside = (1 - scale) * outside / total
-        excess = (1 - uniform) - outside
-        low, high = np.where(excess < 0, scale, low), np.where(excess < 0, high, scale)
-        rate = _growth_rate(scale, epsilon, delta) / total
-        step = scale - excess / rate
-        scale = np.where((step > low) & (step < high), step, (low + high) / 2)
-        if np.all(high - low <= 4e-16 * high) or np.all(np.abs(excess) < 1e-15):
-            break
-    return scale
+    """Solve |R_u minus core| = uniform * |ring| for the scale u."""
+    from scipy.optimize.elementwise import find_root  # slow to import
 
+    def outside(scale: FloatArray) -> FloatArray:
+        """Area between the curve of this scale and the outer edge."""
+        rest = _log_ring_area_over_gap(np.asarray(epsilon), delta, scale)
+        return np.asarray((1 - scale) * np.exp(rest))
 
-def _growth_rate(scale: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    """d/du |R(u epsilon, u delta)|."""
-    t, d = scale * epsilon, scale * delta
-    small = np.exp(-t)
-    return np.asarray(
-        2 * (1 - d) ** 2 * epsilon * small / (1 + small) ** 2 + 4 * delta * (1 - d) * _corner(t)
-    )
+    ends = np.full_like(uniform, strength), np.ones_like(uniform)
+    if strength == 1 or not uniform.size:
+        return ends[1]
+    total = outside(ends[0][0])
+
+    def excess(scale: FloatArray, share: FloatArray) -> FloatArray:
+        return outside(scale) / total - (1 - share)
+
+    return np.asarray(find_root(excess, ends, args=(uniform,)).x)
 
 
 def sample_rings(

@@ -18,17 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer import _files
+from epsilometer import _columns, _files
 from epsilometer._arrays import IntArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.base_scores import BaseScores, as_numbers, labels_of, scores_of_base
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER, MODEL
+from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, MODEL, REPLICATE, SCORE
 
+Names = Sequence[object] | None
+Models = Sequence[tuple[ArrayLike, ArrayLike]] | None
+
+#: Standard deviations of the rank sum below which members have the lower scores: 3e-5 by chance.
 LOWEST_RANK_Z = -4.0
-"""Standard deviations of the rank sum below which members have the lower scores: 3e-5 by chance."""
 
 REVERSED = (
     "Scores are lower for members than for non-members: is their sign reversed? Higher must look more "
@@ -81,10 +84,10 @@ class Scores(Plotted, view="data.SCORES"):
         *,
         without: Sequence[ArrayLike],
         with_point: Sequence[ArrayLike],
-        names: Sequence[object] | None = None,
+        names: Names = None,
         one_run: bool = False,
         dependent: bool = False,
-        models: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
+        models: Models = None,
         fair_coins: bool = False,
     ) -> None:
         if len(without) != len(with_point):
@@ -101,25 +104,19 @@ class Scores(Plotted, view="data.SCORES"):
         self._set(bases, labels, models=models, **flags)
 
     def _set(
-        self,
-        bases: Iterable[BaseScores],
-        names: Sequence[object],
-        *,
-        models: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
-        **flags: bool,
-    ) -> None:
+        self, bases: Iterable[BaseScores], names: Names, models: Models = None, **flags: bool
+    ) -> Scores:
         kept = tuple(bases)
         labels = labels_of(names, len(kept))
         parts = {"bases": kept, "names": labels, "models": _models(models, kept, labels)}
         for name, value in (parts | {flag: bool(flags[flag]) for flag in flags}).items():
             object.__setattr__(self, name, value)
+        return self
 
     @classmethod
-    def of_bases(cls, bases: Iterable[BaseScores], names: Sequence[object], **more: Any) -> Scores:
+    def of_bases(cls, bases: Iterable[BaseScores], names: Names, **more: Any) -> Scores:
         """Build from validated bases and their names; ``more`` are the other parameters."""
-        scores = object.__new__(cls)
-        scores._set(bases, names, **more)
-        return scores
+        return object.__new__(cls)._set(bases, names, **more)
 
     @classmethod
     def of_canaries(cls, members: ArrayLike, others: ArrayLike) -> Scores:
@@ -144,9 +141,8 @@ class Scores(Plotted, view="data.SCORES"):
                 "or one row per base."
             )
         bases = []
-        columns = (counts.false_positives, counts.trials_h0, counts.false_negatives)
-        for x, n0, y, n1 in zip(*(c.tolist() for c in (*columns, counts.trials_h1)), strict=True):
-            zeros, ones = np.array([x, n0 - x]), np.array([n1 - y, y])
+        (x, n0), (y, n1) = counts.by_hypothesis
+        for zeros, ones in zip(np.stack([x, n0 - x], 1), np.stack([n1 - y, y], 1), strict=True):
             some = zeros + ones > 0
             value = np.array([1.0, 0.0])[some]
             bases.append(BaseScores(value=value, zeros=zeros[some], ones=ones[some], grouped=True))
@@ -161,11 +157,13 @@ class Scores(Plotted, view="data.SCORES"):
         score: ArrayLike,
         one_run: bool = False,
         model: ArrayLike | None = None,
+        order: ArrayLike | None = None,
     ) -> Scores:
         """Build from one row per score: its base, 0 or 1 (trained with the point), its score.
 
-        Rows are in the order in which the models were trained.  With ``model``, the number of each
-        row's model, bases share models; ``one_run`` then means that points were included by fair coins.
+        Rows are in the order in which the models were trained, unless ``order`` has numbers to sort them
+        by, without NaN.  With ``model``, the number of each row's model, bases share models; ``one_run``
+        then means that points were included by fair coins.
         """
         labels = [_files.label(base_name, BASE, "scores") for base_name in challenge_base]
         names = tuple(dict.fromkeys(labels))
@@ -177,12 +175,14 @@ class Scores(Plotted, view="data.SCORES"):
         wrong = with_point[(with_point != 0) & (with_point != 1)]
         if len(wrong):
             raise InputError(f"expected hypothesis to be 0 or 1, got hypothesis={wrong[0]}.")
-        order = np.argsort(2 * base + with_point, kind="stable")
-        sizes = np.bincount(2 * base + with_point.astype(np.int64), minlength=2 * len(names))
-        parts = np.split(values[order], np.cumsum(sizes)[:-1])
+        side = 2 * base + with_point.astype(np.int64)
+        place = np.arange(len(base)) if order is None or np.isnan(order).any() else order
+        rows = np.lexsort((np.asarray(place), side))
+        ends = np.cumsum(np.bincount(side, minlength=2 * len(names)))[:-1]
+        parts = np.split(values[rows], ends)
         shared = None
         if model is not None:
-            numbers = np.split(np.asarray(model)[order], np.cumsum(sizes)[:-1])
+            numbers = np.split(np.asarray(model)[rows], ends)
             shared = list(zip(numbers[0::2], numbers[1::2], strict=True))
         return cls(
             without=parts[0::2],
@@ -196,14 +196,14 @@ class Scores(Plotted, view="data.SCORES"):
     @classmethod
     def read(cls, source: str | PathLike[str]) -> Scores:
         """Read CSV, or Parquet if the name ends in .parquet; see `score_tables.py` for the columns."""
-        return cls.of_rows(*score_tables.read(Path(source)))
+        return cls.of_rows(**score_tables.read(Path(source)))
 
     @classmethod
     def parse_csv(cls, text: str, *, name: str) -> Scores:
         """Read CSV text; ``name`` names the file in error messages."""
         rows = score_tables.parse_csv(text, name=name)
         try:
-            return cls.of_rows(*rows)
+            return cls.of_rows(**rows)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
 
@@ -232,6 +232,11 @@ class Scores(Plotted, view="data.SCORES"):
         return np.array([base.trials_h1 for base in self.bases], dtype=np.int64)
 
     @property
+    def largest_trials(self) -> int:
+        """The largest number of models of any base, without or with the point."""
+        return int(max(self.trials_h0.max(), self.trials_h1.max()))
+
+    @property
     def shared_models(self) -> int:
         """The number of models that the bases share; 0 if every base has its own models."""
         if self.models is None:
@@ -255,9 +260,14 @@ class Scores(Plotted, view="data.SCORES"):
 
     def with_flaws(self, flaws: Iterable[str]) -> Scores:
         """The same scores, with what is known against them; sentences that are known are kept once."""
-        noted = copy(self)
-        object.__setattr__(noted, "known_flaws", tuple(dict.fromkeys((*self.known_flaws, *flaws))))
-        return noted
+        return self._with(known_flaws=tuple(dict.fromkeys((*self.known_flaws, *flaws))))
+
+    def _with(self, **parts: Any) -> Scores:
+        """The same scores but for some fields."""
+        other = copy(self)
+        for name, value in parts.items():
+            object.__setattr__(other, name, value)
+        return other
 
     @property
     def _rank_z(self) -> float:
@@ -275,20 +285,16 @@ class Scores(Plotted, view="data.SCORES"):
 
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
         """Other scores under the same names; the identity of their models is dropped."""
-        others = Scores.of_bases(bases, self.names, one_run=self.one_run, dependent=self.dependent)
-        return others.with_flaws(self.known_flaws)
+        return self._with(bases=tuple(bases), models=None, fair_coins=False)
 
     def take(self, rows: Iterable[int]) -> Scores:
         """Select bases, in the given order."""
         index = list(rows)
-        return Scores.of_bases(
-            (self.bases[i] for i in index),
-            [self.names[i] for i in index],
-            one_run=self.one_run,
-            dependent=self.dependent,
-            models=None if self.models is None else [self.models[i] for i in index],
-            fair_coins=self.fair_coins,
-        ).with_flaws(self.known_flaws)
+        return self._with(
+            bases=tuple(self.bases[i] for i in index),
+            names=labels_of([self.names[i] for i in index], len(index)),
+            models=None if self.models is None else tuple(self.models[i] for i in index),
+        )
 
     def joined(self, *others: Scores) -> Scores:
         """These scores and others; bases with the same name become one base with more models."""
@@ -302,14 +308,12 @@ class Scores(Plotted, view="data.SCORES"):
             for name, base in zip(scores.names, scores.bases, strict=True):
                 parts.setdefault(name, []).append(base)
         for name, bases in parts.items():
+            where = f"challenge base {_files.shown(name)}"
             if len(bases) > 1 and any(base.grouped for base in bases):
-                raise InputError(
-                    f"challenge base {_files.shown(name)}: cannot add scores to counts."
-                )
+                raise InputError(f"{where}: cannot add scores to counts.")
             if any(one.same_batch(other) for one, other in combinations(bases, 2)):
                 raise InputError(
-                    f"challenge base {_files.shown(name)}: expected scores of new models, got the same "
-                    "scores twice."
+                    f"{where}: expected scores of new models, got the same scores twice."
                 )
         if self.one_run:
             flat = [base for bases in parts.values() for base in bases]
@@ -317,10 +321,7 @@ class Scores(Plotted, view="data.SCORES"):
                 raise InputError(
                     "expected runs with separate coin flips, got the same scores twice."
                 )
-        merged = [
-            bases[0] if len(bases) == 1 else BaseScores.of_batches(bases)
-            for bases in parts.values()
-        ]
+        merged = [b[0] if len(b) == 1 else BaseScores.of_batches(b) for b in parts.values()]
         # Canaries of a run mixed with separate models: neither kind of proof applies to both.
         kinds = {scores.one_run for scores in (self, *others)}
         dependent = len(kinds) > 1 or any(scores.dependent for scores in (self, *others))
@@ -331,51 +332,42 @@ class Scores(Plotted, view="data.SCORES"):
             flaw for scores in (self, *others) for flaw in scores.known_flaws
         )
 
-    def rows(self) -> Iterable[tuple[str, int, int, float]]:
-        """Base, hypothesis, number within them and score of each model, as plain values."""
-        for name, base in zip(self.names, self.bases, strict=True):
-            for hypothesis, values in enumerate(base.in_training_order):
-                for number, value in enumerate(values.tolist()):
-                    yield name, hypothesis, number, value
-
     def to_csv(self) -> str:
         """CSV text that :meth:`parse_csv` reads back; canaries are marked by the column member.
 
         Dependent scores cannot be written: a reader of the file could not tell.
         """
-        return _files.csv_text(*self._table())
+        return _columns.csv_text(self._table())
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV or Parquet, by the ending of the name; replaces a file of that name.
 
         :meth:`read` gives the same scores back.
         """
-        path = Path(target)
-        kind = _files.ending(path, ".csv", ".parquet", bare=".csv")
-        columns, rows = self._table()
-        if kind == ".csv":
-            _files.write_text(path, _files.csv_text(columns, rows))
-        else:
-            _files.replace(path, lambda place: score_tables.write_parquet(place, columns, rows))
+        _columns.write(Path(target), self._table())
 
-    def _table(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Columns and rows of a file."""
+    def _table(self) -> dict[str, Any]:
+        """The columns of a file."""
         if self.dependent:
             raise InputError("expected independent scores to write, got dependent ones.")
         _files.written_labels(self.names, BASE)
-        coins = self.one_run or self.fair_coins
-        columns = tuple(MEMBER if coins and c == HYPOTHESIS else c for c in COLUMNS)
-        if self.models is None:
-            return columns, self.rows()
-        numbers = (n for pair in self.models for side in pair for n in side.tolist())
-        rows = ((*row, number) for row, number in zip(self.rows(), numbers, strict=True))
-        return (*columns, MODEL), rows
+        sides = [side for base in self.bases for side in base.in_training_order]
+        sizes = [len(side) for side in sides]
+        which = np.repeat(np.arange(len(sides)), sizes)
+        truth = MEMBER if self.one_run or self.fair_coins else HYPOTHESIS
+        columns: dict[str, Any] = {
+            BASE: [self.names[base] for base in (which // 2).tolist()],
+            truth: which % 2,
+            REPLICATE: np.concatenate([np.arange(size) for size in sizes]),
+            SCORE: np.concatenate(sides),
+        }
+        if self.models is not None:
+            columns[MODEL] = np.concatenate([side for pair in self.models for side in pair])
+        return columns
 
 
 def _models(
-    models: Sequence[tuple[ArrayLike, ArrayLike]] | None,
-    bases: Sequence[BaseScores],
-    labels: Sequence[str],
+    models: Models, bases: Sequence[BaseScores], labels: Sequence[str]
 ) -> tuple[tuple[IntArray, IntArray], ...] | None:
     """Validate model numbers: one for each score, without duplicates in a base."""
     if models is None:
@@ -383,15 +375,11 @@ def _models(
     numbers = []
     for pair, base, label in zip(models, bases, labels, strict=True):
         without, with_point = (np.asarray(side, dtype=np.int64) for side in pair)
-        sizes = (len(without), len(with_point))
+        sizes, where = (len(without), len(with_point)), f"challenge base {_files.shown(label)}"
         if sizes != (base.trials_h0, base.trials_h1):
-            raise InputError(
-                f"challenge base {_files.shown(label)}: expected a model for each score, got {sizes}."
-            )
+            raise InputError(f"{where}: expected a model for each score, got {sizes}.")
         whole = np.concatenate([without, with_point])
         if len(np.unique(whole)) != len(whole) or whole.min() < 0:
-            raise InputError(
-                f"challenge base {_files.shown(label)}: expected each model once, numbered from 0."
-            )
+            raise InputError(f"{where}: expected each model once, numbered from 0.")
         numbers.append((without, with_point))
     return tuple(numbers)

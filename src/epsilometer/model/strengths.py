@@ -7,8 +7,6 @@ which the first part covers, and larger for attacks that find half of the leak. 
 quickly rule out the first part.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -31,8 +29,8 @@ class StrengthDistributions(NamedTuple):
     weights: FloatArray
 
 
+#: The largest concentration: strengths then differ by a few hundredths.
 LARGEST_CONCENTRATION = 128.0
-"""The largest concentration: strengths then differ by a few hundredths."""
 
 
 class Region(NamedTuple):
@@ -159,5 +157,5 @@ class FixedStrength:
 
 
 Strengths = FreeStrengths | FixedStrength
+#: Strength classes by the name used in files.
 STRENGTHS: dict[str, type] = {kind.__name__: kind for kind in (FreeStrengths, FixedStrength)}
-"""Strength classes by the name used in files."""

@@ -1,7 +1,5 @@
 """The designs that can be planned: their sizes, their cost, and simulated data of a given size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,25 +10,25 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.counts import AttackCounts
+from epsilometer.model.counts import AttackCounts, counts_of
 from epsilometer.model.likelihoods import normal_counts
+from epsilometer.model.models import CountModel
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.region import sample_rings
 from epsilometer.model.scores import Scores
-from epsilometer.planning.scenarios import CountTruth, CurveTruth, largest_challenges
+from epsilometer.planning.goals import CountTruth, CurveTruth
 
+#: Sizes are these times a power of ten.
 DIGITS_OF_SIZES = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
-"""Sizes are these times a power of ten."""
 
+#: Smaller audits tell hardly more than the prior.
 FEWEST_BASES, FEWEST_CHALLENGES, FEWEST_CANARIES, FEWEST_MODELS = 5, 20, 40, 16
-"""Smaller audits tell hardly more than the prior."""
 
+#: Most challenge bases; rates are drawn for so many, so that the first ones are always the same.
 MOST_BASES = 5000
-"""Most challenge bases; rates are drawn for so many, so that the first ones are always the same."""
 
+#: The random streams of one simulation, by number.
 Streams = Callable[[int], np.random.Generator]
-"""The random streams of one simulation, by number."""
 
 
 class Size(NamedTuple):
@@ -54,12 +52,17 @@ def sizes_between(least: int, most: int) -> list[int]:
     return sorted({size for size in round_numbers if least < size < most} | {least, most})
 
 
+def grid(bases: tuple[int, int], each: tuple[int, int]) -> list[Size]:
+    """Round sizes with bases and models each in these ranges."""
+    return [Size(b, e) for b in sizes_between(*bases) for e in sizes_between(*each)]
+
+
 class _Sized:
     """How sizes of a design are called."""
 
     name: ClassVar[str]
+    #: What the two numbers of a size count: as keys, and for axes.
     names: ClassVar[tuple[str, str]]
-    """What the two numbers of a size count: as keys, and for axes."""
     template: ClassVar[str]
 
     def named(self, size: Size) -> dict[str, int]:
@@ -107,9 +110,7 @@ class ManyModels(_Sized):
     def sizes(self, pilot: AttackCounts | Scores | None) -> list[Size]:
         """Sizes to choose from; a pilot that is extended fixes the number of challenges."""
         if pilot is None:
-            each = sizes_between(FEWEST_CHALLENGES, self.most_challenges)
-            bases = sizes_between(FEWEST_BASES, self.most_bases)
-            return [Size(base, many) for base in bases for many in each]
+            return grid((FEWEST_BASES, self.most_bases), (FEWEST_CHALLENGES, self.most_challenges))
         old = len(pilot)
         if old >= self.most_bases:
             raise InputError(
@@ -117,7 +118,7 @@ class ManyModels(_Sized):
                 f"got most_bases={self.most_bases}."
             )
         new = sizes_between(1, self.most_bases - old)
-        return [Size(old + more, largest_challenges(pilot)) for more in new]
+        return [Size(old + more, pilot.largest_trials) for more in new]
 
     def models(self, size: Size, old: int = 0) -> int:
         """Models to train, without those of ``old`` bases."""
@@ -163,7 +164,6 @@ class OneRunCanaries(_Sized):
 
     def sizes(self, pilot: object) -> list[Size]:
         """Sizes to choose from, with as many canaries in as out in every run."""
-        del pilot
         totals = sizes_between(FEWEST_CANARIES * self.runs, self.most)
         return sorted({Size(self.runs, 2 * -(-total // (2 * self.runs))) for total in totals})
 
@@ -177,7 +177,6 @@ class OneRunCanaries(_Sized):
 
     def draw(self, truth: CurveTruth, size: Size, model: Any, stream: Streams) -> Scores:
         """Simulated scores; the first canaries do not depend on the size."""
-        del model
         equal = np.full(size.bases, truth.strength)
         without, with_point = _sides(truth, equal, size.each // 2, stream)
         return Scores(without=without, with_point=with_point, one_run=True)
@@ -211,19 +210,14 @@ class PoolModels(_Sized):
 
     def sizes(self, pilot: object) -> list[Size]:
         """Sizes to choose from."""
-        del pilot
-        each = sizes_between(FEWEST_MODELS, self.most_models)
-        points = sizes_between(FEWEST_BASES, self.most_points)
-        return [Size(number, many) for number in points for many in each]
+        return grid((FEWEST_BASES, self.most_points), (FEWEST_MODELS, self.most_models))
 
     def models(self, size: Size, old: int = 0) -> int:
         """Models to train, however many points are evaluated."""
-        del old
         return size.each
 
     def draw(self, truth: CurveTruth, size: Size, model: Any, stream: Streams) -> Scores:
         """Simulated scores of the models that are not in the first stage."""
-        del model
         judged = size.each - int(self.first_stage * size.each)
         member = np.stack([stream(1 + 2 * p).random(judged) < 0.5 for p in range(size.bases)], 1)
         strengths = truth.strengths(size.bases, rng=stream(0))
@@ -235,10 +229,10 @@ class PoolModels(_Sized):
 
 
 Design = ManyModels | OneRunCanaries | PoolModels
+#: The designs by name.
 DESIGNS: dict[str, type[Design]] = {
     kind.name: kind for kind in (ManyModels, OneRunCanaries, PoolModels)
 }
-"""The designs by name."""
 
 
 def _sides(
@@ -274,6 +268,4 @@ def _counts(truth: CountTruth, size: Size, model: CountModel, stream: Streams) -
             np.asarray(binom.ppf(u, size.each, rate), dtype=np.int64)
             for u, rate in zip(uniform, (alpha, beta), strict=True)
         )
-    return AttackCounts(
-        false_positives=x, trials_h0=size.each, false_negatives=y, trials_h1=size.each
-    )
+    return counts_of(x, size.each, y, size.each)

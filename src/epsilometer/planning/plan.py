@@ -1,7 +1,5 @@
 """Planning an audit: the cheapest size that reaches its goals, and what an audit of it would report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +13,7 @@ from epsilometer._display import Plotted
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
 from epsilometer.judgement.verdict import Outcome
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.planning.designs import Design, ManyModels, PoolModels, Size
 from epsilometer.planning.goals import (
     Answer,
@@ -24,17 +21,16 @@ from epsilometer.planning.goals import (
     Goal,
     IntervalWidth,
     ProvenEpsilon,
+    Scenario,
     check_goals,
 )
-from epsilometer.planning.scenarios import AssumedCurve, AssumedScenario, PilotScenario, Scenario
-from epsilometer.planning.search import Effort, Search
-from epsilometer.planning.simulation import TRUTHS, Setting, simulator
+from epsilometer.planning.search import TRUTHS, Effort, Search, Setting, simulator
 from epsilometer.proofs.proof import ERROR
 
 QUICK, THOROUGH = Effort(20, 4, 4, 60.0), Effort(100, 10, 7, math.inf)
 
+#: Draws of the truth per simulation of a quick search, and the step between their quantiles.
 DRAWS, GOLDEN = 25, (math.sqrt(5) - 1) / 2
-"""Draws of the truth per simulation of a quick search, and the step between their quantiles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +78,7 @@ class PlannedDesign:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AuditPlan(Plotted, view="inputs.PLANNED"):
+class AuditPlan(Plotted, view="measured.PLANNED"):
     """A recommendation, and what audits of other sizes would report.
 
     Attributes
@@ -209,6 +205,7 @@ def plan_audit(
     Examples
     --------
     >>> from epsilometer.planning.designs import OneRunCanaries
+    >>> from epsilometer.planning.goals import AssumedCurve
     >>> plan = plan_audit(
     ...     CurveModel(delta=1e-5),
     ...     AssumedCurve(epsilon=8.0),
@@ -243,8 +240,12 @@ def plan_audit(
     workers = _validate.whole_number("workers", workers)
     if plan.nothing_needed or plan.impossible:
         return plan
+
+    def state(done: int) -> tuple[str, None, None]:  # how many are needed is not known
+        return f"{done:,} simulations", None, None
+
     with (
-        progress_of(on_progress, on_message, state=simulations_done) as (progress, message),
+        progress_of(on_progress, on_message, state=state) as (progress, message),
         simulator(setting, workers, progress) as run,
     ):
         search = Search(
@@ -270,23 +271,13 @@ def plan_audit(
     )
 
 
-def simulations_done(done: int) -> tuple[str, None, None]:
-    """Progress for a bar: the number of simulations that are needed is unknown."""
-    return f"{done:,} simulations", None, None
-
-
 def _check(model: object, scenario: object, goals: Sequence[Goal], design: Design) -> None:
     check_goals(goals)
-    if not isinstance(scenario, AssumedScenario | AssumedCurve | PilotScenario):
-        raise InputError(
-            "expected AssumedCurve(...), AssumedScenario(...) or PilotScenario(...), got "
-            f"scenario={scenario!r}."
-        )
+    if not isinstance(scenario, Scenario):
+        raise InputError(f"expected a scenario of em.goals, got scenario={scenario!r}.")
     if not isinstance(model, scenario.model_kind):
-        raise InputError(
-            f"expected a {scenario.model_kind.__name__} for this scenario, got "
-            f"{type(model).__name__}."
-        )
+        wanted, got = scenario.model_kind.__name__, type(model).__name__
+        raise InputError(f"expected a {wanted} for this scenario, got {got}.")
     if isinstance(model, CountModel):
         if not isinstance(design, ManyModels):
             raise InputError(f"expected a CurveModel for the design {design.name}, got CountModel.")

@@ -1,4 +1,10 @@
-"""Search for the cheapest size that reaches the goals often enough, with few simulations.
+"""Simulated audits, and the search for the cheapest size that reaches the goals often enough.
+
+Data of a known truth are simulated, and posterior, verdict and proof come from the functions that audits
+call.  Only the engine stops at its first pass, whose error is far smaller than the variation between
+audits; a test compares.  Each simulation has its own random stream, derived from the seed and its
+number, and its first bases and models do not depend on the size.  So sizes are compared on the same
+random numbers, and results do not depend on the number of processes.
 
 Margins (see `goals.py`) grow with both sizes.  So for several numbers of bases (or points), a bisection
 with few simulations finds how many models each (or canaries) are needed; the cheapest of these sizes is
@@ -9,40 +15,175 @@ A search has a limit on its work, in estimated seconds of one core, so that it t
 for every question and gives the same answer on every machine.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from epsilometer._arrays import FloatArray, OnMessage
-from epsilometer.planning.designs import Size
-from epsilometer.planning.goals import Answer, IntervalWidth, worst_margin
-from epsilometer.planning.scenarios import CountTruth, CurveTruth
-from epsilometer.planning.simulation import Run, Setting, SimulationJob
+from epsilometer._workers import process_pool
+from epsilometer.engines.curve.engine import CurveSettings
+from epsilometer.engines.exact.engine import estimate_quickly
+from epsilometer.errors import InputError
+from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.question import OtherModels, Question
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel, CurveModel
+from epsilometer.model.scores import Scores
+from epsilometer.planning.designs import Design, Size
+from epsilometer.planning.goals import (
+    Answer,
+    CountTruth,
+    CurveTruth,
+    DecidedClaim,
+    Goal,
+    IntervalWidth,
+    ProvenEpsilon,
+)
+from epsilometer.proofs.proof import prove
 
+#: Number of the stream of the truths, which all simulations share.
+TRUTHS = 2**32
+
+
+class SimulationJob(NamedTuple):
+    """Simulation ``number`` of a size."""
+
+    size: Size
+    number: int
+    truth: CountTruth | CurveTruth
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setting:
+    """The settings of all simulations of a plan."""
+
+    model: CountModel | CurveModel
+    design: Design
+    goals: Sequence[Goal]
+    level: float
+    error: float
+    seed: int
+    pilot: AttackCounts | Scores | None = None  # data that every audit starts from
+
+    @property
+    def old(self) -> int:
+        """Bases of the pilot among those of every size."""
+        return 0 if self.pilot is None else len(self.pilot)
+
+    @property
+    def posterior_needed(self) -> bool:
+        """Whether a goal is about the posterior: proofs alone are far quicker."""
+        return not all(isinstance(goal, ProvenEpsilon) for goal in self.goals)
+
+    @property
+    def question(self) -> Question:
+        """What is asked of every audit."""
+        known = [goal for goal in self.goals if isinstance(goal, DecidedClaim)]
+        judged = {"claim": known[0].claim, "thresholds": known[0].thresholds} if known else {}
+        # The first pass of an engine has no error estimate, and alternative models never decide.
+        return Question(
+            level=self.level,
+            error=self.error,
+            accept_untrusted=True,
+            other_models=OtherModels.NONE,
+            **judged,  # type: ignore[arg-type]
+        )
+
+    def seconds(self, size: Size) -> float:
+        """About how long one simulation takes on one core."""
+        scores = 2 * size.bases * size.each
+        if isinstance(self.model, CountModel):
+            return 0.01 + (0.02 if self.model.likelihood.parameters else 0.004) * size.bases
+        if not self.posterior_needed:
+            return 0.01 + 2e-6 * scores
+        return 0.1 + 0.01 * size.bases + 4e-5 * scores
+
+    def stream(self, number: int, part: int) -> np.random.Generator:
+        """The random stream of one part of one simulation."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number, part)))
+
+    def draw(self, job: SimulationJob) -> AttackCounts | Scores:
+        """The data of a simulated audit, the pilot's first."""
+        new = job.size._replace(bases=job.size.bases - self.old)
+        truth: Any = job.truth
+        drawn = self.design.draw(truth, new, self.model, lambda k: self.stream(job.number, k))
+        pilot: Any = self.pilot
+        return drawn if pilot is None else pilot.joined(drawn)
+
+    def simulate(self, job: SimulationJob) -> Answer:
+        """One simulated audit."""
+        data, truth = self.draw(job), job.truth.epsilon
+        if not self.posterior_needed:
+            try:
+                proof = prove(data, delta=self.model.delta, error=self.error)
+            except InputError:
+                return Answer(truth)
+            return Answer(truth, proven=proof.at_least, most_provable=proof.most_provable)
+        quickly: Any = CurveSettings().estimate_quickly
+        if isinstance(self.model, CountModel):
+            quickly = estimate_quickly
+        posterior = quickly(data, self.model)
+        result = result_of(posterior, self.question)
+        low, high = posterior.credible_interval("epsilon", self.level)
+        known, verdict = result.proof, result.verdict
+        proven = (0.0, math.inf) if known is None else (known.at_least, known.most_provable)
+        if verdict is None:
+            return Answer(truth, low, high, math.nan, None, *proven)
+        return Answer(truth, low, high, verdict.probability_above, verdict.outcome, *proven)
+
+
+Run = Callable[[Sequence[SimulationJob]], list[Answer]]
+
+
+@contextmanager
+def simulator(
+    setting: Setting, workers: int, on_progress: Callable[[int], None] | None = None
+) -> Iterator[Run]:
+    """A function that simulates jobs, here or in worker processes.
+
+    ``on_progress`` is called after each simulation with their number.
+    """
+    done = count(1)
+    with process_pool(workers) if workers > 1 else nullcontext() as pool:
+
+        def run(jobs: Sequence[SimulationJob]) -> list[Answer]:
+            answers = []
+            mapped = map if pool is None else pool.map
+            for answer in mapped(setting.simulate, jobs):
+                answers.append(answer)
+                if on_progress is not None:
+                    on_progress(next(done))
+            return answers
+
+        yield run
+
+
+# --- the search ----------------------------------------------------------------------------------
+
+#: Smallest standard deviation of margins, so that a few equal ones are not taken for certainty.
 LEAST_SPREAD = 0.02
-"""Smallest standard deviation of margins, so that a few equal ones are not taken for certainty."""
 
+#: The number of bases that is tried first: audits are rarely much larger or smaller.
 FIRST_BASES = 20
-"""The number of bases that is tried first: audits are rarely much larger or smaller."""
 
+#: Where a bisection starts: small audits are simulated more quickly.
 FIRST_PLACE = 0.4
-"""Where a bisection starts: small audits are simulated more quickly."""
 
 
+#: Large audits vary little.
 FLOOR_SIMULATIONS = 2
-"""Large audits vary little."""
 
+#: Share of the work limit that may be used before a size is simulated in full.
 EXPLORING = 0.6
-"""Share of the work limit that may be used before a size is simulated in full."""
 
+#: A width is hopeless if it is expected to miss the goal by this much, as a logarithm.
 HOPELESS = 0.3
-"""A width is hopeless if it is expected to miss the goal by this much, as a logarithm."""
 
 
 class OutOfWorkError(Exception):
@@ -99,8 +240,9 @@ class Search:
         self.answers[size] = known + self.run(jobs)
 
     def margins(self, size: Size) -> FloatArray:
-        """The worst margin of each simulation."""
-        return np.array([worst_margin(self.setting.goals, a) for a in self.answers[size]])
+        """The worst margin of each simulation; at least 0 if every goal is reached."""
+        goals, answers = self.setting.goals, self.answers[size]
+        return np.array([min(goal.margin(answer) for goal in goals) for answer in answers])
 
     def reached(self, size: Size) -> float:
         """The share of simulations in which every goal was reached."""

@@ -1,22 +1,18 @@
 """A plan as sentences, as a table, and as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from epsilometer._files import csv_text
-from epsilometer.model.count_model import CountModel
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.planning.designs import ManyModels, OneRunCanaries, PoolModels
-from epsilometer.planning.goals import DecidedClaim, IntervalWidth, ProvenEpsilon
+from epsilometer.planning.goals import AssumedCurve, DecidedClaim, IntervalWidth, ProvenEpsilon
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
-from epsilometer.planning.scenarios import AssumedCurve
 from epsilometer.proofs.proof import rounded_down
 
+#: Up to this multiple of the floor, more models hardly narrow the interval.
 NEAR_FLOOR = 1.15
-"""Up to this multiple of the floor, more models hardly narrow the interval."""
 
 INTERFERE = (
     "Canaries of one run interfere with each other; the simulated ones do not. Keep them a small share "
@@ -85,15 +81,19 @@ def help_sentences(plan: AuditPlan) -> list[str]:
     if floor is not None and floor.width is not None and shown.width is not None:
         even = f"with {floor.words} it would be {number_words(floor.width)} wide"
         more = f"More {plan.design.names[1]}"
-        if shown.width <= NEAR_FLOOR * floor.width:
-            sentences.append(f"{more} hardly narrow the interval: even {even}.")
-        else:
-            sentences.append(f"{more} can narrow the interval: {even}.")
+        near = shown.width <= NEAR_FLOOR * floor.width
+        helps = "hardly narrow the interval: even" if near else "can narrow the interval:"
+        sentences.append(f"{more} {helps} {even}.")
     if shown.most_provable is not None and plan.goal(ProvenEpsilon) is not None:
         sentences.append(
             f"No outcome of this size could prove more than {rounded_down(shown.most_provable)}."
         )
-    sentences += _assumed(plan)
+    if isinstance(truth := plan.scenario, AssumedCurve):
+        sentences.append(
+            f"Assumed: scores of a {truth.family.name} trade-off curve with epsilon = "
+            f"{truth.epsilon:g} at delta = {plan.model.delta:g}, and attacks of mean strength "
+            f"{truth.strength:g}. Weaker attacks need more."
+        )
     if isinstance(plan.design, OneRunCanaries):
         sentences.append(INTERFERE + _share(plan.design, shown))
         if plan.model.strength.fixed_value is None and plan.goal(IntervalWidth) is not None:
@@ -117,17 +117,6 @@ def _reported(plan: AuditPlan, shown: PlannedDesign) -> str:
     )
 
 
-def _assumed(plan: AuditPlan) -> list[str]:
-    truth = plan.scenario
-    if isinstance(truth, AssumedCurve):
-        return [
-            f"Assumed: scores of a {truth.family.name} trade-off curve with epsilon = "
-            f"{truth.epsilon:g} at delta = {plan.model.delta:g}, and attacks of mean strength "
-            f"{truth.strength:g}. Weaker attacks need more."
-        ]
-    return []
-
-
 def _share(design: OneRunCanaries, shown: PlannedDesign) -> str:
     if design.dataset_size is None:
         return ""
@@ -146,6 +135,7 @@ def reached_words(design: PlannedDesign) -> str:
     return f"{round(design.probability * design.simulations):,} of {design.simulations:,}"
 
 
+#: Columns of the table after the sizes; one without values is left out.
 COLUMNS: dict[str, Callable[[PlannedDesign], str]] = {
     "reached": reached_words,
     "width": lambda design: number_words(design.width),
@@ -156,7 +146,6 @@ COLUMNS: dict[str, Callable[[PlannedDesign], str]] = {
     "models": lambda design: f"{design.models:,}",
     "hours": lambda design: number_words(design.hours),
 }
-"""Columns of the table after the sizes; one without values is left out."""
 
 
 def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
@@ -177,7 +166,8 @@ def table_rows(plan: AuditPlan) -> list[tuple[str, ...]]:
 
 def described(plan: AuditPlan) -> dict[str, Any]:
     """The plan as plain values."""
-    width, claim, proof = (plan.goal(kind) for kind in (IntervalWidth, DecidedClaim, ProvenEpsilon))
+    names = {IntervalWidth: "width", DecidedClaim: "claim", ProvenEpsilon: "proven"}
+    wanted = {names[type(goal)]: next(iter(vars(goal).values())) for goal in plan.goals}
     return {
         "design": plan.design.name,
         "recommendation": recommendation(plan),
@@ -185,9 +175,7 @@ def described(plan: AuditPlan) -> dict[str, Any]:
         "nothing_needed": plan.nothing_needed,
         "impossible": plan.impossible,
         "wanted": {
-            "width": None if width is None else width.at_most,
-            "claim": None if claim is None else claim.claim,
-            "proven": None if proof is None else proof.at_least,
+            **(dict.fromkeys(names.values()) | wanted),
             "probability": plan.wanted_probability,
             "level": plan.level,
             "error": plan.error,

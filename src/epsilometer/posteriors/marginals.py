@@ -5,8 +5,6 @@ A point mass, draws, a density on panels (`exact/panels.py`), or a distribution 
 density.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The posterior of epsilon as a function of delta: a separate model and posterior for each delta."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,14 +10,14 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel
 from epsilometer.posteriors.marginals import check_probability
 from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.provenance import Provenance
 
+#: Quantiles checked by :attr:`DeltaCurve.rises`.
 WATCHED = (0.05, 0.5, 0.95)
-"""Quantiles checked by :attr:`DeltaCurve.rises`."""
 
 POINTWISE = (
     "Each delta has its own model and posterior. The band contains epsilon with its probability at "
@@ -45,8 +43,8 @@ class SweepPoint:
     delta: float
     density: PanelDensity
     error: float
+    #: Whether it was solved directly; otherwise it is interpolated.
     solved: bool
-    """Whether it was solved directly; otherwise it is interpolated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +93,11 @@ class DeltaCurve(Plotted, view="results.OVER_DELTA"):
     def __len__(self) -> int:
         """The number of deltas."""
         return len(self.points)
+
+    @property
+    def data(self) -> AttackCounts:
+        """The counts."""
+        return self.counts
 
     @property
     def deltas(self) -> FloatArray:

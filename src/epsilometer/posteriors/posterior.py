@@ -14,8 +14,8 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, OnMessage
 from epsilometer._display import Plotted, view_of
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel
 from epsilometer.posteriors import trees
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.provenance import Provenance
@@ -174,7 +174,7 @@ class Posterior(Plotted, ABC):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CountPosterior(Posterior, ABC, view="posteriors.COUNT"):
+class CountPosterior(Posterior, ABC, view="results.COUNT"):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is a point mass: all its quantiles are its value.

@@ -1,13 +1,14 @@
-"""Where a posterior came from: engine, settings, seed, versions."""
+"""Where a posterior came from: engine, settings, seed, versions; and how accurate it is."""
 
 from __future__ import annotations
 
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
+from math import isfinite
 
 
 @cache
@@ -51,3 +52,30 @@ class Provenance:
             seconds=float(data["seconds"]),
             versions={str(k): str(v) for k, v in data["versions"].items()},
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """The error estimate of an engine that refines until two steps agree.
+
+    ``error`` is the largest change of any checked quantity between the last two refinement steps,
+    relative for values above 1; ``levels`` is the number of steps.
+    """
+
+    error: float
+    tolerance: float
+    levels: int
+
+    @property
+    def met(self) -> bool:
+        """Whether the error estimate is within the tolerance."""
+        return bool(self.error <= self.tolerance)
+
+    def __str__(self) -> str:
+        shown = f"{self.error:.1e}" if isfinite(self.error) else "unknown"
+        met = "met" if self.met else "NOT MET"
+        return f"estimated error {shown}, tolerance {self.tolerance:.0e} {met}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {**asdict(self), "met": self.met}

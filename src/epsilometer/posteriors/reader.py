@@ -4,8 +4,6 @@ A file is untrusted: nothing in it is executed, every part is checked, and a dig
 detects damage.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -19,11 +17,11 @@ from epsilometer.posteriors import trees
 
 Array = NDArray[Any]
 
+#: Bytes of the largest array to read: a small file may declare any size.
 LARGEST_STORED_ARRAY = 2**31
-"""Bytes of the largest array to read: a small file may declare any size."""
 
+#: Characters of a sentence and sentences that are read of a file.
 LONGEST_FLAW, MOST_FLAWS = 1000, 20
-"""Characters of a sentence and sentences that are read of a file."""
 
 
 class Reader:

@@ -5,8 +5,6 @@ epsilon.  There may be probability at 0, where nothing leaks, and at infinity, w
 suffices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,11 +14,11 @@ from scipy.interpolate import CubicSpline
 
 from epsilometer._arrays import FloatArray
 
+#: Subdivisions of a cell of the axis, along a smooth curve through its neighbours.
 FINER = 6
-"""Subdivisions of a cell of the axis, along a smooth curve through its neighbours."""
 
+#: Most points of a distribution function; quantiles are interpolated between them.
 MOST_POINTS = 6000
-"""Most points of a distribution function; quantiles are interpolated between them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,9 +126,9 @@ def step_of(leaks: FloatArray) -> float:
     return abs(float(np.log(leaks[0] / leaks[-1]))) / max(len(leaks) - 1, 1)
 
 
-def edges_of(leaks: FloatArray) -> FloatArray:
-    """Edges of the cells around leaks, largest first."""
-    half = np.exp(step_of(leaks) / 2)
+def edges_of(leaks: FloatArray, step: float) -> FloatArray:
+    """Edges of the cells around leaks, largest first; one more."""
+    half = np.exp(step / 2)
     return np.append(leaks * half, leaks[-1] / half)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from epsilometer import _files
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.provenance import versions
 
 if TYPE_CHECKING:
@@ -28,146 +29,133 @@ if TYPE_CHECKING:
 
     from epsilometer.engines.exact.posterior import GridPosterior
     from epsilometer.engines.mcmc.posterior import SamplePosterior
-    from epsilometer.posteriors.posterior import CountPosterior
 
 Array = NDArray[Any]
 
+#: Dimensions and values.
+Labelled = tuple[tuple[str, ...], Array]
+
+DRAWS = ("chain", "draw")
+
+#: Classes by the name of a field and their own.
 Kinds = Mapping[str, Mapping[str, Callable[..., Any]]]
-"""Classes by the name of a field and their own."""
 
 FORMAT = "epsilometer posterior"
 FORMAT_VERSION = 1
 
+#: A posterior by quadrature stores draws for ArviZ, generated with a fixed seed.
 STORED_DRAWS = 4000
 STORED_DRAWS_SEED = 20170604
-"""A posterior by quadrature stores draws for ArviZ, generated with a fixed seed."""
 
 TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
+#: Texts that some files lack: included in the digest only if present.  Batches are no longer
+#: written.
 LATER_TEXTS = ("batches", "tables", "measured", "flaws")
-"""Texts that some files lack: included in the digest only if present.  Batches are no longer written."""
 
+#: The name in files of the density of r = rho / bound(tau).
 STORED_NAME = {"_r": "cross_correlation_fraction"}
-"""The name in files of the density of r = rho / bound(tau)."""
 
 
 def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
     """A posterior by quadrature as a tree: draws, counts and the grid itself."""
     drawn = posterior.draws(STORED_DRAWS, rng=np.random.default_rng(STORED_DRAWS_SEED))
-    grid: dict[str, tuple[tuple[str, ...], Array]] = {}
+    grid: dict[str, Labelled] = {}
     for parameter, density in posterior.marginals.items():
         name = STORED_NAME.get(parameter, parameter)
         grid[f"{name}_breaks"] = ((f"{name}_break",), density.breaks)
         grid[f"{name}_density"] = ((f"{name}_panel", f"{name}_node"), density.values)
     cells = posterior.cells
-    grid |= {
-        "row_epsilon": (("row",), cells.epsilon),
-        "cell_row": (("cell",), cells.row),
-        "cell_strength": (("cell",), cells.strength),
-        "cell_mass": (("cell",), cells.mass),
-    }
+    grid["row_epsilon"] = (("row",), cells.epsilon)
+    for name in ("row", "strength", "mass"):
+        grid[f"cell_{name}"] = (("cell",), getattr(cells, name))
     if cells.log_nuisance.size:
         grid["cell_log_nuisance"] = (("cell", "nuisance"), cells.log_nuisance)
-    grid |= posterior.nuisance.stored()
-    return _tree(
-        posterior,
-        {name: values[None, :] for name, values in drawn.items()},
-        grid=grid,
-        texts={
-            "accuracy": json.dumps(asdict(posterior.accuracy)),
-            "log_evidence": json.dumps(posterior.log_evidence),
-        },
-        draws_seed=STORED_DRAWS_SEED,
+    draws = {name: (DRAWS, values[None, :]) for name, values in drawn.items()}
+    return assembled(
+        posterior, draws, _observed(posterior.counts), grid=grid | posterior.nuisance.stored()
     )
 
 
 def samples_to_datatree(posterior: SamplePosterior) -> xarray.DataTree:
     """A posterior by sampling as a tree: its chains, the counts, the diagnostics."""
-    return _tree(
-        posterior,
-        posterior.samples,
-        texts={"diagnostics": json.dumps(posterior.diagnostics.to_dict())},
-    )
+    draws = {name: (DRAWS, values) for name, values in posterior.samples.items()}
+    diagnostics = json.dumps(posterior.diagnostics.to_dict())
+    return assembled(posterior, draws, _observed(posterior.counts), diagnostics=diagnostics)
 
 
-def _tree(
-    posterior: CountPosterior,
-    samples: Mapping[str, Array],
-    *,
-    texts: Mapping[str, str],
-    grid: Mapping[str, tuple[tuple[str, ...], Array]] | None = None,
-    **draw_attributes: int,
-) -> xarray.DataTree:
-    import xarray
-
-    shape = next(iter(samples.values())).shape if samples else (1, STORED_DRAWS)
-    draws = xarray.Dataset(
-        {name: (("chain", "draw"), values) for name, values in samples.items()},
-        coords={"chain": np.arange(shape[0]), "draw": np.arange(shape[1])},
-        attrs=library() | draw_attributes,
-    )
-    counts = posterior.counts
-    observed = xarray.Dataset(
-        {column: ("challenge_base", getattr(counts, column)) for column in COLUMNS}
-    )
+def _observed(counts: AttackCounts) -> dict[str, tuple[Any, ...]]:
+    columns: dict[str, tuple[Any, ...]] = {
+        column: ("challenge_base", getattr(counts, column)) for column in COLUMNS
+    }
     for column, labels in (("challenge_base", counts.names), ("group", counts.groups)):
         if labels:
-            names, escaped = stored_names(labels)
-            observed[column] = ("challenge_base", names, {"names_are_json": int(escaped)})
-    groups = {"posterior": draws, "observed_data": observed}
-    if grid is not None:
-        groups["grid"] = xarray.Dataset(dict(grid))
-    return assembled(
-        groups,
-        {
-            "model": json.dumps(values_of(posterior.model)),
-            "provenance": posterior.provenance.to_json(),
-            **(
-                {}
-                if counts.measured is None
-                else {"measured": json.dumps(counts.measured.columns())}
-            ),
-            **flaws_text(counts.flaws),
-            **texts,
-        },
-    )
+            columns[column] = ("challenge_base", *stored_names(labels))
+    return columns
 
 
-def flaws_text(flaws: tuple[str, ...]) -> dict[str, str]:
-    """What is known against the data, as a text of the file; empty if nothing is."""
-    return {"flaws": json.dumps(flaws)} if flaws else {}
+def assembled(
+    posterior: Any,
+    draws: Mapping[str, Labelled],
+    observed: Mapping[str, tuple[Any, ...]],
+    *,
+    grid: Mapping[str, Labelled] | None = None,
+    **texts: str,
+) -> xarray.DataTree:
+    """Combine draws, data, the grid that a posterior is restored from, and texts into one tree.
 
+    Its attributes include the digest of its contents.  Without a grid the draws are the posterior.
+    """
+    import xarray
 
-def library() -> dict[str, str]:
-    """Attributes required by ArviZ: the library that created the file."""
-    return {
+    library = {
         "inference_library": "epsilometer",
         "inference_library_version": versions()["epsilometer"],
     }
-
-
-def assembled(groups: Mapping[str, xarray.Dataset], texts: Mapping[str, str]) -> xarray.DataTree:
-    """Combine groups and texts into one tree, with the digest of its contents."""
-    import xarray
-
+    texts["model"] = json.dumps(values_of(posterior.model))
+    texts["provenance"] = posterior.provenance.to_json()
+    data = posterior.data
+    if getattr(data, "measured", None) is not None:
+        texts["measured"] = json.dumps(data.measured.columns())
+    # Scores find some flaws by themselves; the others are stored.
+    if flaws := getattr(data, "known_flaws", data.flaws):
+        texts["flaws"] = json.dumps(flaws)
+    if grid is not None:
+        texts["accuracy"] = json.dumps(asdict(posterior.accuracy))
+        texts["log_evidence"] = json.dumps(posterior.log_evidence)
+    chains, count = next((part[1].shape[:2] for part in draws.values()), (1, STORED_DRAWS))
+    groups = {
+        "posterior": xarray.Dataset(
+            dict(draws),
+            coords={"chain": np.arange(chains), "draw": np.arange(count)},
+            attrs=library | ({} if grid is None else {"draws_seed": STORED_DRAWS_SEED}),
+        ),
+        "observed_data": xarray.Dataset(dict(observed)),
+    }
+    if grid is not None:
+        groups["grid"] = xarray.Dataset(dict(grid))
     root = xarray.Dataset(
-        attrs={"format": FORMAT, "format_version": FORMAT_VERSION, **texts, **library()}
+        attrs={"format": FORMAT, "format_version": FORMAT_VERSION, **texts, **library}
     )
     tree = xarray.DataTree.from_dict({"/": root, **{f"/{k}": v for k, v in groups.items()}})
     arrays = {
         f"{group}/{name}": np.asarray(variable.values)
-        for group, data in groups.items()
-        for name, variable in data.variables.items()
-        if str(name) in data.data_vars or str(name) == "challenge_base"
+        for group, part in groups.items()
+        for name, variable in part.variables.items()
+        if str(name) in part.data_vars or str(name) == "challenge_base"
     }
     tree.attrs["digest"] = digest(arrays, {str(key): value for key, value in tree.attrs.items()})
     return tree
 
 
-def stored_names(names: tuple[str, ...]) -> tuple[Array, bool]:
-    """Names as stored in a file; all as JSON if any contains what HDF5 text cannot hold."""
+def stored_names(names: tuple[str, ...]) -> tuple[Array, dict[str, int]]:
+    """Names as stored in a file, and their attributes.
+
+    All are JSON if any contains what HDF5 text cannot hold.
+    """
     text = "".join(names)
     escaped = "\0" in text or text.encode(errors="ignore").decode() != text
-    return np.array([json.dumps(n) for n in names] if escaped else names, dtype=object), escaped
+    stored = np.array([json.dumps(n) for n in names] if escaped else names, dtype=object)
+    return stored, {"names_are_json": int(escaped)}
 
 
 def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:

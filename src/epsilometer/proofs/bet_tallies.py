@@ -4,16 +4,14 @@ Every bet at a rate has one of KINDS outcomes: G and L for false positives, G an
 Capitals depend only on how often each outcome occurred.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.proofs import bets
 
+#: Number of possible outcomes of a bet.
 KINDS = 2**bets.OUTCOMES
-"""Number of possible outcomes of a bet."""
 
 
 def kinds() -> FloatArray:

@@ -21,34 +21,31 @@ is an e-value, however they depend on each other.  Capitals on different bases a
 requires that models of different bases are independent; `independent=False` averages over bases instead.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
 
+#: Error rates targeted by the thresholds.  A rate is used once a base has enough models for it.
 TARGET_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
-"""Error rates targeted by the thresholds.  A rate is used once a base has enough models for it."""
 
+#: Shares of the capital that are staked; never all of it, so that no bettor is ruined.
 STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
-"""Shares of the capital that are staked; never all of it, so that no bettor is ruined."""
 
+#: Share of a base's capital that is exposed at all, and the weight of that choice.  If few bases
+#: leak, the others would consume what those win; with an exposed share w a base loses at most the
+#: factor 1 - w.
 SHARES = ((1.0, 0.5), (0.3, 0.25), (0.1, 0.15), (0.03, 0.1))
-"""Share of a base's capital that is exposed at all, and the weight of that choice.
 
-If few bases leak, the others would consume what those win; with an exposed share w a base loses at most
-the factor 1 - w."""
-
+#: Number of pairs before the first bet: thresholds need data.
 PAIRS_BEFORE_BETS = 4
-"""Number of pairs before the first bet: thresholds need data."""
 
+#: False positives, false negatives, half of the stake on each.
 DIRECTIONS = 3
-"""False positives, false negatives, half of the stake on each."""
 
+#: Bits of a bet's outcome: G and L for false positives, G and L for false negatives.
 OUTCOMES = 4
-"""Bits of a bet's outcome: G and L for false positives, G and L for false negatives."""
 
 
 def outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:

@@ -32,12 +32,12 @@ DEPENDENT = (
     "losses, the store or the result folder, and a statistic that uses one model at a time."
 )
 
+#: Standardised rank correlation above which scores are not considered to be in training order.
 SORTED = 4.0
-"""Standardised rank correlation above which scores are not considered to be in training order."""
 
 
+#: P-value of the sum of squares below which they are not either.
 UNFAIR_SUM_OF_SQUARES = 1e-5
-"""P-value of the sum of squares below which they are not either."""
 
 
 class ClaimTest(Protocol):
@@ -202,8 +202,8 @@ class FixedCounts:
         return math.inf
 
 
+#: Allowed probability, over all runs, that the coins of a run are all equal (no scores).
 ONE_SIDED = 0.01
-"""Allowed probability, over all runs, that the coins of a run are all equal (no scores)."""
 
 
 def check_coins(scores: Scores) -> None:

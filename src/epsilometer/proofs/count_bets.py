@@ -8,22 +8,20 @@ e-value that grows fastest if the rates are (a, b).  E-values of many such rates
 multiplied, as in `bets.py`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.model.counts import AttackCounts
 
+#: Number of rates along each axis of the mixture, evenly spaced in the logit.
 RATES_PER_AXIS = 24
-"""Number of rates along each axis of the mixture, evenly spaced in the logit."""
 
+#: Largest logit of a rate in the mixture: counts hardly distinguish rates below 1 in 2,000.
 FURTHEST = 8.0
-"""Largest logit of a rate in the mixture: counts hardly distinguish rates below 1 in 2,000."""
 
+#: Bisection steps: full double precision.
 BISECTIONS = 60
-"""Bisection steps: full double precision."""
 
 
 def alternatives() -> FloatPair:
@@ -64,11 +62,7 @@ def projected(
     # Along the steep edge alpha runs from 0 to the corner; the flat edge is its mirror image.
     steep = _nearest(alpha, beta, size[0], size[1], odds, delta, corner)
     flat = _nearest(beta, alpha, size[1], size[0], odds, delta, corner)
-    candidates = (
-        (alpha, beta),
-        (steep, 1 - delta - odds * steep),
-        (1 - delta - odds * flat, flat),
-    )
+    candidates = ((alpha, beta), (steep, 1 - delta - odds * steep), (1 - delta - odds * flat, flat))
     divergence = np.stack([size[0] * _kl(alpha, a) + size[1] * _kl(beta, b) for a, b in candidates])
     allowed = (odds * alpha + beta >= 1 - delta) & (alpha + odds * beta >= 1 - delta)
     divergence[0] = np.where(allowed, 0.0, np.inf)

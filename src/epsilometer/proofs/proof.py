@@ -1,7 +1,5 @@
 """``prove``: a lower bound of epsilon with a stated error, and whether it refutes a claim."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,15 +19,15 @@ from epsilometer.proofs.claim_tests import ClaimTest
 from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING, refuted_up_to
 from epsilometer.proofs.shared_models import SharedModels
 
+#: Default error probability of a proof.
 ERROR = 0.05
-"""Default error probability of a proof."""
 
+#: Largest log e-value reported: larger values carry no information, and means stay finite.
 LARGEST_LOG = 600.0
-"""Largest log e-value reported: larger values carry no information, and means stay finite."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Proof(Plotted, view="verdicts.PROOF"):
+class Proof(Plotted, view="results.PROOF"):
     """What attacks prove about epsilon.
 
     Attributes

@@ -1,21 +1,19 @@
 """The search for the largest refuted epsilon, shared by proofs and their best possible outcomes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
+#: Step of epsilon in which e-values are followed upwards; they change little in between.
 EPSILON_STEP = 0.05
-"""Step of epsilon in which e-values are followed upwards; they change little in between."""
 
+#: Accuracy of the proven epsilon; it is rounded down.
 ACCURACY = 1e-4
-"""Accuracy of the proven epsilon; it is rounded down."""
 
+#: Rounding error of a log e-value.
 LOG_E_VALUE_ROUNDING = 1e-9
-"""Rounding error of a log e-value."""
 
+#: Largest epsilon that is tried: no data refute more.
 LARGEST_CLAIM = 60.0
-"""Largest epsilon that is tried: no data refute more."""
 
 
 def refuted_up_to(

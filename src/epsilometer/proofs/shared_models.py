@@ -25,9 +25,8 @@ from functools import cached_property
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.baselines.one_run import fair_coin
-from epsilometer.baselines.one_run_fdp import epsilon_one_run_fdp
-from epsilometer.baselines.thresholds import Ranks
+from epsilometer.baselines.one_run import epsilon_one_run_fdp, fair_coin
+from epsilometer.baselines.scores import Ranks
 from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
@@ -35,8 +34,8 @@ from epsilometer.proofs import bets
 from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.refuting import refuted_up_to
 
+#: Points whose capitals are held at a time: saves memory without being slower.
 POINTS_AT_ONCE = 4096
-"""Points whose capitals are held at a time: saves memory without being slower."""
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "

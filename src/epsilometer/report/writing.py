@@ -3,8 +3,6 @@
 Variants of one audit are written into a folder, or a page, each.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -16,13 +14,14 @@ from epsilometer.inputs import recorded
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Result
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
+from epsilometer.report.figures.charts import CHARTS, charts_of
 from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.page.sections import render
 from epsilometer.report.text.over_delta import csv_over_delta, over_delta_of, values_over_delta
 from epsilometer.report.text.values import leaks_csv, result_values, verdict_values
-from epsilometer.report.views import VIEWS, views_of
 
+#: Epsilon over several deltas.
 CURVE_FILES = ("curve.csv", "curve.json", "curve.png")
-"""Epsilon over several deltas."""
 
 
 def write_result(result: Result, folder: Path) -> None:
@@ -35,7 +34,7 @@ def write_result(result: Result, folder: Path) -> None:
 def _write_folder(result: Result, folder: Path) -> None:
     earlier = (folder / recorded.POSTERIOR).exists()
     result.posterior.save(folder / recorded.POSTERIOR)
-    charts = views_of(result).folder_charts(result)
+    charts = charts_of(result, folder=True)
     if earlier:
         _remove_earlier(folder, charts)
     for chart in charts:
@@ -60,7 +59,7 @@ def _write_folder(result: Result, folder: Path) -> None:
 
 def _remove_earlier(folder: Path, charts: Sequence[Chart]) -> None:
     """Remove files of an earlier estimate, which would contradict this one."""
-    names = {f"{name}.png" for views in VIEWS.values() for name in views.figures}
+    names = {f"{name}.png" for known in CHARTS.values() for name in known}
     names -= {f"{chart.name}.png" for chart in charts}
     older = recorded.LEAKS, recorded.COUNT_POSTERIOR, recorded.OLD_COUNT_POSTERIOR
     for name in (*names, *CURVE_FILES, *older):
@@ -70,8 +69,7 @@ def _remove_earlier(folder: Path, charts: Sequence[Chart]) -> None:
 def write_page(result: Result, path: Path) -> None:
     """Write the page."""
     for page, (_, each) in zip(page_paths(result, path), _each(result, path), strict=True):
-        views = views_of(each)
-        _files.write_text(page, views.page(each, views.charts(each)))
+        _files.write_text(page, render(each, charts_of(each)))
 
 
 def page_paths(result: Result, path: Path) -> list[Path]:
@@ -85,7 +83,7 @@ def write_figures(result: Result, folder: Path) -> list[Path]:
     for path, each in _each(result, folder):
         path.mkdir(parents=True, exist_ok=True)
         folders.append(path)
-        for chart in views_of(each).charts(each):
+        for chart in charts_of(each):
             for form in FORMATS:
                 _save(chart, path / f"{chart.name}.{form}", form)
     return folders

@@ -1,7 +1,5 @@
 """Privacy accounting of DP-SGD steps with Opacus, and the model for scores of gradient canaries."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,21 +12,21 @@ from scipy.optimize import brentq as find_root
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import Gaussian
+from epsilometer.model.family import KnownMixing, NoMixing
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-from epsilometer.model.mixtures import KnownMixing, NoMixing
+from epsilometer.model.models import CurveModel
 from epsilometer.model.strengths import FixedStrength
-from epsilometer.training import torch_modules
+from epsilometer.training import pytorch
 
+#: Error bound that the accountant adds to its estimate of epsilon to make it an upper bound.
 EPSILON_ERROR = 0.01
-"""Error bound that the accountant adds to its estimate of epsilon to make it an upper bound."""
 
+#: Above this the coarser accountant is accurate enough.
 LARGEST_FINE_EPSILON = 100.0
-"""Above this the coarser accountant is accurate enough."""
 
+#: Noise multiplier, sampling rate, and number of steps with these.
 Steps = tuple[float, float, int]
-"""Noise multiplier, sampling rate, and number of steps with these."""
 
 
 def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
@@ -45,7 +43,7 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
     delta = _validate.delta(delta)
     if not done:
         return 0.0
-    accountants = torch_modules.loaded("opacus.accountants")
+    accountants = pytorch.loaded("opacus.accountants")
     epsilon = epsilon_by(accountants.RDPAccountant, done, delta)
     if epsilon <= LARGEST_FINE_EPSILON:
         epsilon = epsilon_by(accountants.PRVAccountant, done, delta, eps_error=EPSILON_ERROR)
@@ -67,13 +65,13 @@ def epsilon_by(kind: Any, done: Sequence[Steps], delta: float, **options: Any) -
     return max(0.0, epsilon)  # negative if delta alone covers the mechanism
 
 
+#: Warnings that Opacus and PyTorch issue in every correct loop; caveats cover what matters.
 EXPECTED_WARNINGS = (
     "Secure RNG turned off",
     "Full backward hook is firing",
     "GDP accounting is experimental",
     "Optimal order is the",
 )
-"""Warnings that Opacus and PyTorch issue in every correct loop; caveats cover what matters."""
 
 
 @contextmanager
@@ -85,18 +83,18 @@ def quiet() -> Iterator[None]:
         yield
 
 
+#: Expected participations up to which it matters that a canary may have taken part in no step.
 FEW_PARTICIPATIONS = 6.0
-"""Expected participations up to which it matters that a canary may have taken part in no step."""
 
 
+#: Share of the exact epsilon below which a Gaussian curve is reported as too low.
 LOW = 0.95
-"""Share of the exact epsilon below which a Gaussian curve is reported as too low."""
 
+#: Deltas at which thousands of canaries determine the curve; the first with an epsilon is used.
 BULK = (0.1, 0.03, 0.01)
-"""Deltas at which thousands of canaries determine the curve; the first with an epsilon is used."""
 
+#: Below this epsilon the accountant's own error would dominate.
 LEAST = 5 * EPSILON_ERROR
-"""Below this epsilon the accountant's own error would dominate."""
 
 
 @cache

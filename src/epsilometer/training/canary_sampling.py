@@ -1,7 +1,5 @@
 """How gradient canaries are sampled: as the loop's loader samples records, which is then checked."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Sequence
@@ -12,16 +10,16 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray
 from epsilometer.errors import InputError
-from epsilometer.training import torch_modules
+from epsilometer.training import pytorch
 
+#: Standard errors from which two rates are considered different: one false alarm in 500 million.
 TOO_FAR = 6.0
-"""Standard errors from which two rates are considered different: one false alarm in 500 million."""
 
+#: Batches with a lower log probability under Poisson sampling are considered fixed.
 EQUAL_BATCHES = math.log(1e-6)
-"""Batches with a lower log probability under Poisson sampling are considered fixed."""
 
+#: Largest deviation of the mean batch size, in standard errors, for batches to count as complete.
 COMPLETE_BATCHES = 5.0
-"""Largest deviation of the mean batch size, in standard errors, for batches to count as complete."""
 
 
 def check_rates(batches: Sequence[int], records: int, *, taken: int, included: int) -> None:
@@ -103,8 +101,8 @@ def rate_of(value: object) -> float:
 
 def poisson_sampler(data_loader: Any) -> Any:
     """The sampler of a loader, which must sample every record independently in every step."""
-    samplers = torch_modules.loaded("opacus.utils.uniform_sampler")
-    managers = torch_modules.loaded("opacus.utils.batch_memory_manager")
+    samplers = pytorch.loaded("opacus.utils.uniform_sampler")
+    managers = pytorch.loaded("opacus.utils.batch_memory_manager")
     sampler = getattr(data_loader, "batch_sampler", None)
     if isinstance(sampler, managers.BatchSplittingSampler):
         sampler = sampler.sampler
@@ -127,9 +125,13 @@ def records_of(data_loader: Any, sampler: Any) -> int | None:
     return len(dataset) if hasattr(dataset, "__len__") else None
 
 
-def draws_of(sampler: Any, count: int, rng: np.random.Generator) -> Iterator[BoolArray]:
-    """Which canaries take part in each step, by a copy of the sampler with its own generator."""
-    torch = torch_modules.loaded()
+def draws_of(
+    sampler: Any, rate: float, count: int, rng: np.random.Generator
+) -> Iterator[BoolArray]:
+    """Which canaries take part in each step: by a copy of the sampler, or by the rate alone."""
+    while sampler is None:
+        yield rng.random(count) < rate
+    torch = pytorch.loaded()
     twin = copy.copy(sampler)
     twin.num_samples = count
     twin.generator = torch.Generator().manual_seed(int(rng.integers(2**63)))

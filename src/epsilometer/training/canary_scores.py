@@ -25,22 +25,21 @@ included.
 No score uses the coins, so any choice among the scores is valid.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
 
+#: Excess of the variance of means over steps above which steps are not treated as independent
+#: noise.
 EXCESS = 2.0
-"""Excess of the variance of means over steps above which steps are not treated as independent noise."""
 
+#: Variances over fewer steps are too uncertain.
 FEWEST_STEPS = 5
-"""Variances over fewer steps are too uncertain."""
 
+#: Lower limit of v, relative to what membership adds; without noise it would be 0.
 LEAST_VARIANCE = 1e-6
-"""Lower limit of v, relative to what membership adds; without noise it would be 0."""
 
 
 class NoisyCoordinates:

@@ -1,7 +1,5 @@
 """The mean of clipped records with normal noise: an algorithm whose privacy is known exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,10 +1,9 @@
 """Differentially private gradient descent (DP-SGD) with Opacus, and its accountant's claim."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +11,13 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.coins import flip
+from epsilometer.measurement.canary_kinds import flip
 from epsilometer.measurement.population import Dataset
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
-from epsilometer.training import accounting, torch_modules
+from epsilometer.training import accounting, pytorch
 from epsilometer.training.gradient_canaries import RAW_NORM, GradientCanaries
-from epsilometer.training.torch_modules import Module, ModuleAlgorithm
+from epsilometer.training.pytorch import Module, ModuleAlgorithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +93,12 @@ class DpSgd(ModuleAlgorithm):
         _validate.whole_number("steps", self.steps)
         _validate.positive("learning_rate", self.learning_rate)
         _validate.below_one("momentum", self.momentum)
-        torch_modules.check_factory(self.module)
-        self._check_module()
-
-    def _check_module(self) -> None:
-        """Create a module and discard it, to refuse unsupported ones before any training."""
-        opacus = torch_modules.loaded("opacus")
-        with torch_modules.seeded(np.random.default_rng(0)):
-            module = torch_modules.new_module(self.module)
-        trained = torch_modules.trainable_parameters(module)
+        pytorch.check_factory(self.module)
+        # Create a module and discard it, to refuse unsupported ones before any training.
+        opacus = pytorch.loaded("opacus")
+        with pytorch.seeded(np.random.default_rng(0)):
+            module = pytorch.new_module(self.module)
+        trained = pytorch.trainable_parameters(module)
         size = sum(part.numel() for part in trained)
         _validate.whole_number("gradient_canaries", self.gradient_canaries, least=0, most=size)
         if opacus.GradSampleModule.validate(module, strict=False):
@@ -121,24 +117,24 @@ class DpSgd(ModuleAlgorithm):
         return rng.random(count) < self.sampling_rate
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
-        return self._trained(dataset, rng, lambda optimizer: None)
+        return self._trained(dataset, rng)[0]
 
     def _trained(
-        self, dataset: Dataset, rng: np.random.Generator, watch: Callable[[Any], None]
-    ) -> Module:
-        torch, opacus = torch_modules.loaded(), torch_modules.loaded("opacus")
+        self, dataset: Dataset, rng: np.random.Generator, watch: Callable[[Any], Any] | None = None
+    ) -> tuple[Module, Any]:
+        torch, opacus = pytorch.loaded(), pytorch.loaded("opacus")
         cross_entropy = torch.nn.functional.cross_entropy
-        whole = torch_modules.labels_of(dataset)
-        with torch_modules.seeded(rng):
-            module = torch_modules.new_module(self.module).train()
+        whole = pytorch.labels_of(dataset)
+        with pytorch.seeded(rng):
+            module = pytorch.new_module(self.module).train()
             untouched = copy.deepcopy(module)  # Opacus leaves attributes on the modules it trains
-            features = torch_modules.features_for(module, dataset.features)
+            features = pytorch.features_for(module, dataset.features)
             labels = torch.tensor(whole, device=features.device)
             # Summed, so that an empty batch has a loss of 0.
             watched = opacus.GradSampleModule(module, loss_reduction="sum")
-            trained = torch_modules.trainable_parameters(module)
+            trained = pytorch.trainable_parameters(module)
             optimizer = self.optimizer(trained, int(rng.integers(2**63)))
-            watch(optimizer)
+            watching = None if watch is None else watch(optimizer)
             for _ in range(self.steps):
                 chosen = torch.tensor(self.participants(len(dataset), rng))
                 # Opacus reads gradients in hooks; PyTorch warns about hooks on inputs without gradients.
@@ -147,7 +143,7 @@ class DpSgd(ModuleAlgorithm):
                 cross_entropy(scores, labels[chosen], reduction="sum").backward()
                 optimizer.step()
         untouched.load_state_dict(module.state_dict())
-        return torch_modules.in_evaluation_mode(untouched)
+        return pytorch.in_evaluation_mode(untouched), watching
 
     def optimizer(self, parameters: list[Any], seed: int) -> Any:
         """The ``DPOptimizer`` that clips, adds noise from this seed, and steps.
@@ -155,8 +151,8 @@ class DpSgd(ModuleAlgorithm):
         Override it for variants of the algorithm: the ``grad_sample`` of its parameters holds the
         gradients of the records that take part in a step.
         """
-        torch = torch_modules.loaded()
-        optimizers = torch_modules.loaded("opacus.optimizers")
+        torch = pytorch.loaded()
+        optimizers = pytorch.loaded("opacus.optimizers")
         descent = torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
         return optimizers.DPOptimizer(
             descent,
@@ -204,21 +200,16 @@ class DpSgd(ModuleAlgorithm):
                 f"{coins.dtype} of shape {coins.shape}, gradient_canaries={count}."
             )
         canary_rng = np.random.default_rng(int(rng.integers(2**63)))
-        attached: list[GradientCanaries] = []
-
-        def watch(optimizer: Any) -> None:
-            canaries = GradientCanaries(
-                optimizer,
-                included=coins,
-                sampling_rate=self.sampling_rate,
-                draw=lambda: self.participants(count, canary_rng),
-                rng=canary_rng,
-                known_records=self.known_records,
-            )
-            attached.append(canaries)
-
-        self._trained(dataset, rng, watch)
-        return attached[0].each_score()
+        attach = partial(
+            GradientCanaries,
+            included=coins,
+            sampling_rate=self.sampling_rate,
+            draw=lambda: self.participants(count, canary_rng),
+            rng=canary_rng,
+            known_records=self.known_records,
+        )
+        scores: FloatArray = self._trained(dataset, rng, attach)[1].each_score()
+        return scores
 
     def audit_gradients(self, dataset: Dataset, rng: np.random.Generator) -> Scores:
         """Flip the coins, train once with canaries, and return their scores as a one-run audit."""

@@ -12,33 +12,26 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.coins import flip
-from epsilometer.model.curve_model import CurveModel
+from epsilometer.measurement.canary_kinds import flip
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
-from epsilometer.training import torch_modules
+from epsilometer.training import canary_sampling, pytorch
 from epsilometer.training.accounting import Steps, accounted_epsilon, canary_model
-from epsilometer.training.canary_sampling import (
-    check_rates,
-    draws_of,
-    poisson_sampler,
-    rate_of,
-    records_of,
-)
 from epsilometer.training.canary_scores import NoisyCoordinates
 
+#: Length of a canary's gradient before clipping, divided by the clipping norm.
 RAW_NORM = 10.0
-"""Length of a canary's gradient before clipping, divided by the clipping norm."""
 
+#: Largest size in bytes of the gradients that are passed to the optimizer's clipping at once.
 LARGEST_BATCH = 64 * 2**20
-"""Largest size in bytes of the gradients that are passed to the optimizer's clipping at once."""
 
+#: Opacus optimizers that do not clip record by record, or that run on several machines.
 REFUSED = (
     "DPOptimizerFastGradientClipping",
     "DistributedDPOptimizer",
     "DPPerLayerOptimizer",
     "AdaClipDPOptimizer",
 )
-"""Opacus optimizers that do not clip record by record, or that run on several machines."""
 
 
 class GradientCanaries:
@@ -88,7 +81,7 @@ class GradientCanaries:
         self._optimizer, self._draw, self._records = optimizer, draw, records
         self._known_records, self._accountant = known_records, accountant
         self._parts: list[Any] = list(optimizer.params)
-        self._place(_coordinates(self._parts, len(self.included), rng))
+        self._place(rng)
         self._sums = NoisyCoordinates(len(self.included))
         self._noises: list[float] = []
         self._sizes: list[int] = []
@@ -145,25 +138,16 @@ class GradientCanaries:
                 "has steps, which its claim includes."
             )
         included = flip(count, rng)
-        sampler = None
-        if sampling_rate is None:
-            sampler = poisson_sampler(data_loader)
-            rate = rate_of(sampler.sample_rate)
-            draw = draws_of(sampler, count, rng).__next__
-        else:
-            rate = rate_of(sampling_rate)
-
-            def draw() -> BoolArray:
-                return rng.random(count) < rate
-
+        sampler = canary_sampling.poisson_sampler(data_loader) if sampling_rate is None else None
+        rate = canary_sampling.rate_of(sampling_rate if sampler is None else sampler.sample_rate)
         return cls(
             optimizer,
             included=included,
             sampling_rate=rate,
-            draw=draw,
+            draw=canary_sampling.draws_of(sampler, rate, count, rng).__next__,
             rng=rng,
             known_records=known_records,
-            records=records_of(data_loader, sampler),
+            records=canary_sampling.records_of(data_loader, sampler),
             accountant=accountant,
         )
 
@@ -191,7 +175,9 @@ class GradientCanaries:
         scores = self.each_score()
         if self._records is not None:
             inside = int(self.included.sum())
-            check_rates(self._sizes, self._records, taken=self._taken, included=inside)
+            canary_sampling.check_rates(
+                self._sizes, self._records, taken=self._taken, included=inside
+            )
         return Scores.of_canaries(scores[self.included], scores[~self.included])
 
     def model(self, delta: float) -> CurveModel:
@@ -218,10 +204,12 @@ class GradientCanaries:
 
     # --- in the loop ------------------------------------------------------------------------------
 
-    def _place(self, coordinates: IndexArray) -> None:
-        """Find the parameter that holds each coordinate, and the offset in it."""
-        torch = torch_modules.loaded()
+    def _place(self, rng: np.random.Generator) -> None:
+        """Choose a coordinate per canary: the parameter that holds it, and the offset in it."""
+        torch = pytorch.loaded()
         sizes = [part.numel() for part in self._parts]
+        count = _validate.whole_number("canaries", len(self.included), most=sum(sizes))
+        coordinates = rng.choice(sum(sizes), count, replace=False)
         ends = np.cumsum(sizes)
         self._part = np.searchsorted(ends, coordinates, side="right")
         self._offset = coordinates - (ends - sizes)[self._part]
@@ -255,7 +243,7 @@ class GradientCanaries:
 
     def _add_records(self, gradients: list[Any]) -> None:
         """Add the records' contribution to the coordinates, clipped by Opacus's formula."""
-        torch = torch_modules.loaded()
+        torch = pytorch.loaded()
         rows = [
             _as_rows(gradient, part) for gradient, part in zip(gradients, self._parts, strict=True)
         ]
@@ -314,7 +302,7 @@ class GradientCanaries:
 
     def _rows(self, chosen: IndexArray, before: list[Any]) -> list[Any]:
         """Per-record gradients followed by those of canaries, which have one non-zero coordinate."""
-        torch = torch_modules.loaded()
+        torch = pytorch.loaded()
         length = RAW_NORM * float(self._optimizer.max_grad_norm)
         tensors = []
         for number, (part, gradient) in enumerate(zip(self._parts, before, strict=True)):
@@ -352,7 +340,7 @@ def _as_rows(gradient: Any, part: Any) -> Any:
 
 
 def _check_optimizer(optimizer: Any) -> None:
-    optimizers = torch_modules.loaded("opacus.optimizers")
+    optimizers = pytorch.loaded("opacus.optimizers")
     name = type(optimizer).__name__
     if not isinstance(optimizer, optimizers.DPOptimizer):
         raise InputError(f"expected the optimizer returned by make_private, got {name}.")
@@ -363,13 +351,3 @@ def _check_optimizer(optimizer: Any) -> None:
         )
     if hasattr(optimizer, "gradient_canaries"):
         raise InputError("expected an optimizer without canaries, got one that already has some.")
-
-
-def _coordinates(parts: list[Any], count: int, rng: np.random.Generator) -> IndexArray:
-    """A distinct coordinate per canary."""
-    size = sum(part.numel() for part in parts)
-    if count > size:
-        raise InputError(
-            f"expected at most {size} canaries, the number of trained parameters, got {count}."
-        )
-    return rng.choice(size, count, replace=False)

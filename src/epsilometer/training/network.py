@@ -4,8 +4,6 @@ The hidden layer has rectified linear units, the output a softmax with cross-ent
 compiled and processes non-zero features only (`network_kernels`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -91,8 +89,8 @@ class Network:
     learning_rate: float = 0.01
     momentum: float = 0.9
     initialisation: Initialisation = field(default_factory=RandomInitialisation)
+    #: Always true; a part of the identity by which stores know their algorithm.
     sparse: bool = field(default=True, init=False, repr=False)
-    """Always true; a part of the identity by which stores know their algorithm."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "classes", "epochs", "batch_size"):
@@ -188,11 +186,8 @@ class Network:
         labels = dataset.labels
         if labels is None or labels.dtype.kind not in "iu":
             raise InputError("a network needs integer labels, but this population has none.")
-        if len(dataset) == 0 or labels.shape != (len(dataset),):
-            raise InputError(
-                f"expected at least one record and one label per record, got {len(dataset)} records "
-                f"and labels of shape {labels.shape}."
-            )
+        _validate.whole_number("number of records", len(dataset))
+        _validate.shape("labels", labels, (len(dataset),))
         if labels.min() < 0 or labels.max() >= self.classes:
             wrong = labels.max() if labels.max() >= self.classes else labels.min()
             raise InputError(

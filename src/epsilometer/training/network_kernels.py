@@ -7,8 +7,6 @@ Nothing is approximated.  The kernel releases the GIL, so models can be trained 
 # Splitting the loops would make them slower.
 # ruff: noqa: PLR0912, PLR0915
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -40,8 +38,8 @@ def aligned_zeros(*shape: int) -> Floats:
     return block[first : first + size].reshape(shape)
 
 
+#: Number of single-precision numbers per cache line.
 LINE = 16
-"""Number of single-precision numbers per cache line."""
 
 
 # Reordering of sums allows vectorisation.  Infinities and NaN are preserved, so that divergence is

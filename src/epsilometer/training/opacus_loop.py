@@ -1,7 +1,5 @@
 """Unmodified training loops with Opacus's PrivacyEngine; its accountant provides the claim."""
 
-from __future__ import annotations
-
 import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -13,14 +11,13 @@ import numpy as np
 
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Dataset, Point
-from epsilometer.training import torch_modules
+from epsilometer.training import pytorch
 from epsilometer.training.accounting import Steps, accounted_epsilon, epsilon_by, quiet
 from epsilometer.training.canary_sampling import fixed_batches
-from epsilometer.training.pytorch import PyTorch
-from epsilometer.training.torch_modules import Module
+from epsilometer.training.pytorch import Module, PyTorch
 
+#: Attributes that Opacus leaves on parameters.
 MARKS = ("grad_sample", "summed_grad", "_forward_counter", "_current_grad_sample", "_norm_sample")
-"""Attributes that Opacus leaves on parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,25 +138,36 @@ class Opacus(PyTorch):
         return self._trained(dataset, rng)[1]
 
     def _trained(self, dataset: Dataset, rng: np.random.Generator) -> tuple[Module, Accounted]:
-        validators = torch_modules.loaded("opacus.validators.errors")
-        with torch_modules.seeded(rng), quiet(), _watched_steps() as taken:
-            module = torch_modules.new_module(self.module).train()
+        validators = pytorch.loaded("opacus.validators.errors")
+        with pytorch.seeded(rng), quiet(), _watched_steps() as taken:
+            module = pytorch.new_module(self.module).train()
             untouched = copy.deepcopy(module)  # Opacus leaves hooks on the modules it trains
             try:
                 result = self.fit(module, dataset)
             except validators.UnsupportedModuleError as error:
                 raise InputError(_unsupported(module, error)) from None
         returned, engine = self._parse_result(result)
-        steps = _steps_on(module if returned is None else returned, taken)
+        parameters = set(map(id, (module if returned is None else returned).parameters()))
+        steps = [step for step in taken if parameters & step.parameters]
         if not steps:
             raise InputError(
                 "expected fit to train the given module, or to return (module, engine) with the module "
                 f"that it trained, got {len(taken)} optimizer steps, none of them on it."
             )
         if returned is None:
-            _copy_state(module, untouched)
             returned = untouched
-        return torch_modules.in_evaluation_mode(returned), _accounted(engine, steps)
+            try:
+                returned.load_state_dict(module.state_dict())
+            except RuntimeError:
+                raise InputError(
+                    "expected fit to keep the structure of the module, or to return (module, engine), "
+                    f"got a {type(module).__name__} with other parts."
+                ) from None
+        history = engine.accountant.history
+        counted = tuple((float(noise), float(rate), int(number)) for noise, rate, number in history)
+        caveats = tuple(_caveats(engine, counted, steps))
+        claim = Accounted(accountant=type(engine.accountant), steps=counted, caveats=caveats)
+        return pytorch.in_evaluation_mode(returned), claim
 
     def _parse_result(self, result: Any) -> tuple[Module | None, Any]:
         """The returned module (None if the given one was trained) and the engine."""
@@ -184,7 +192,7 @@ class Opacus(PyTorch):
                 "expected fit to return the PrivacyEngine that it trained with, got one whose "
                 "accountant has no steps."
             )
-        modules = [part for part in parts if isinstance(part, torch_modules.loaded().nn.Module)]
+        modules = [part for part in parts if isinstance(part, pytorch.loaded().nn.Module)]
         return (_unwrapped(modules[0]) if modules else None), engines[0]
 
 
@@ -201,7 +209,7 @@ class _Step(NamedTuple):
 @contextmanager
 def _watched_steps() -> Iterator[list[_Step]]:
     """Record every step of a PyTorch optimizer; Opacus's optimizers call one of these."""
-    optimizers = torch_modules.loaded("torch.optim.optimizer")
+    optimizers = pytorch.loaded("torch.optim.optimizer")
     taken: list[_Step] = []
 
     def record(optimizer: Any, *_: Any) -> None:
@@ -227,11 +235,6 @@ def _batch_size(parts: Sequence[Any]) -> int | None:
     return None
 
 
-def _steps_on(module: Module, taken: Sequence[_Step]) -> list[_Step]:
-    parameters = set(map(id, module.parameters()))
-    return [step for step in taken if parameters & step.parameters]
-
-
 def _unwrapped(module: Module) -> Module:
     """A module without Opacus's wrapper, hooks and marks."""
     if hasattr(module, "to_standard_module"):
@@ -242,16 +245,6 @@ def _unwrapped(module: Module) -> Module:
         for mark in MARKS:
             vars(part).pop(mark, None)
     return module
-
-
-def _copy_state(trained: Module, untouched: Module) -> None:
-    try:
-        untouched.load_state_dict(trained.state_dict())
-    except RuntimeError:
-        raise InputError(
-            "expected fit to keep the structure of the module, or to return (module, engine), got "
-            f"a {type(trained).__name__} with other parts."
-        ) from None
 
 
 def _unsupported(module: Module, error: Exception) -> str:
@@ -265,14 +258,6 @@ def _unsupported(module: Module, error: Exception) -> str:
 
 
 # --- the claim ------------------------------------------------------------------------------------
-
-
-def _accounted(engine: Any, taken: Sequence[_Step]) -> Accounted:
-    accountant = engine.accountant
-    steps = tuple((float(noise), float(rate), int(n)) for noise, rate, n in accountant.history)
-    return Accounted(
-        accountant=type(accountant), steps=steps, caveats=tuple(_caveats(engine, steps, taken))
-    )
 
 
 def _caveats(engine: Any, steps: Sequence[Steps], taken: Sequence[_Step]) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """Output perturbation: normal noise on the parameters of trained models, at one or several scales."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

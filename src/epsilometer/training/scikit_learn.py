@@ -1,7 +1,5 @@
 """Any scikit-learn classifier, regressor or pipeline, as an algorithm to audit."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass
@@ -13,11 +11,11 @@ from epsilometer import _extras
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
+#: Lower limit of a probability, as in scikit-learn's log_loss: a loss of 36.04, not infinity.
 SMALLEST_PROBABILITY = 2.0**-52
-"""Lower limit of a probability, as in scikit-learn's log_loss: a loss of 36.04, not infinity."""
 
+#: Seeds below this work for every estimator, including those that use signed 32-bit numbers.
 _SEEDS = 2**31
-"""Seeds below this work for every estimator, including those that use signed 32-bit numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +110,8 @@ class ScikitLearn:
         return changed
 
 
+#: Module prefix of the base classes of scikit-learn's linear models.
 _LINEAR = "sklearn.linear_model"
-"""Module prefix of the base classes of scikit-learn's linear models."""
 
 
 def _parts(model: Any) -> dict[str, Array]:

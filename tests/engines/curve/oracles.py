@@ -17,7 +17,7 @@ from scipy.stats import laplace as laplace_law
 from scipy.stats import norm
 
 import epsilometer as em
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -158,8 +158,8 @@ def averaged_over_ties(
     return float(logsumexp(logs) - math.log(len(logs)))
 
 
+#: Upper 1e-6 quantile of chi-square with 19 degrees of freedom: 61.9.
 CHI_SQUARE_19 = 62.0
-"""Upper 1e-6 quantile of chi-square with 19 degrees of freedom: 61.9."""
 
 
 def simulated_orders(curves: Curves, leak: float, seed: int) -> IntArray:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import epsilometer as em
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves
 
 
 class Truth(NamedTuple):

@@ -14,7 +14,7 @@ import epsilometer as em
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves
 from epsilometer.model.strengths import LARGEST_CONCENTRATION
 from tests.engines.curve.oracles import reference_scores, scores_in_order
 
@@ -148,15 +148,15 @@ class Weighted:
         return found, float(np.sqrt(np.sum(self.weight**2 * (event - found) ** 2)))
 
 
+#: Three different bases, one of which is uninformative.
 SMALL = gaussian_bases([0.4, 1.6, 2.2], 15, 12, seed=3)
-"""Three different bases, one of which is uninformative."""
 
+#: For probabilities, in addition to Monte Carlo errors: the engine's tolerance of .01 in quantiles,
+#: linear interpolation in the sampler's tables, and the error of the coarser sums for single bases.
 ALLOWED = 0.006
-"""For probabilities, in addition to Monte Carlo errors: the engine's tolerance of .01 in quantiles,
-linear interpolation in the sampler's tables, and the error of the coarser sums for single bases."""
 
+#: Standard errors; about 60 comparisons, a false alarm of 7e-6 each.
 Z = 4.5
-"""Standard errors; about 60 comparisons, a false alarm of 7e-6 each."""
 
 
 @pytest.fixture(scope="module")

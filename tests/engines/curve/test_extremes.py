@@ -11,13 +11,12 @@ import epsilometer as em
 from epsilometer.engines.curve import tables
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
-from epsilometer.model.family import Family
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves, Family
 from tests.engines.curve.oracles import scores_in_order
 
 TAILS = [0.05, 0.5, 0.95]
+#: Relative tolerance of quantiles: the engine's own.
 TOLERANCE = 0.01
-"""Relative tolerance of quantiles: the engine's own."""
 
 
 def model_of(family: Family, **more: object) -> em.CurveModel:

@@ -12,12 +12,12 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom
 
 import epsilometer as em
-from epsilometer.engines.curve.blocks import Blocks
 from epsilometer.engines.curve.pieces import MOST_CUTS, log_likelihood_ratios
+from epsilometer.engines.curve.ranks import Blocks
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.errors import InputError
 from epsilometer.model.families import RandomizedResponse
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves
 from tests.engines.curve.oracles import (
     CHI_SQUARE_19,
     averaged_over_ties,
@@ -28,8 +28,8 @@ from tests.engines.curve.oracles import (
     surprise_of,
 )
 
+#: Sums of at most a few thousand terms, by logarithms of factorials.
 EXACT = 1e-10
-"""Sums of at most a few thousand terms, by logarithms of factorials."""
 
 PLAIN, ATOM = RandomizedResponse(), RandomizedResponse(atom=0.1)
 CASES = [(PLAIN, 1.0, 1.0), (PLAIN, 3.0, 0.3), (ATOM, 1.2, 1.0), (ATOM, 0.5, 0.4), (ATOM, 0.0, 1.0)]

@@ -23,6 +23,7 @@ from epsilometer.engines.estimate import estimate
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Outcome, Verdict
+from epsilometer.model.counts import counts_of
 from tests.engines.curve.test_engine import gaussian_bases, pinned
 
 CHANCES = np.linspace(0.0, 1.0, 41)
@@ -294,13 +295,7 @@ def test_restored_posterior_answers_identically(name: str, tmp_path: Path) -> No
 
 
 def test_counts_and_names_come_back(tmp_path: Path) -> None:
-    counts = em.AttackCounts(
-        false_positives=[3, 4],
-        trials_h0=20,
-        false_negatives=[5, 6],
-        trials_h1=20,
-        names=["Größe 日本", 'a "b"'],
-    )
+    counts = counts_of([3, 4], 20, [5, 6], 20, names=["Größe 日本", 'a "b"'])
     posterior = estimate(counts, pinned(1e-3))
     posterior.save(tmp_path / "p.nc")
     restored = em.load(tmp_path / "p.nc")

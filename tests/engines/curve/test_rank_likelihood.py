@@ -19,8 +19,8 @@ from scipy.stats import norm
 import epsilometer as em
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.family import Family
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.counts import counts_of
+from epsilometer.model.family import Curves, Family
 from tests.engines.curve.oracles import (
     CHI_SQUARE_19,
     Pair,
@@ -36,8 +36,8 @@ from tests.engines.curve.oracles import (
     surprise_of,
 )
 
+#: A fine chain, and its largest error in nats against the twin, with room for about twice of it.
 STEP, TOLERANCE = 0.3, 1e-3
-"""A fine chain, and its largest error in nats against the twin, with room for about twice of it."""
 
 Case = tuple[Family, float, float, Pair]
 
@@ -305,9 +305,7 @@ def log_choose(n: int, k: int) -> float:
 @every_case
 def test_counts_of_one_threshold(case: Case, zeros: int, n0: int, ones: int, n1: int) -> None:
     family, leak, rate, pair = case
-    counts = em.AttackCounts(
-        false_positives=[zeros], trials_h0=n0, false_negatives=[n1 - ones], trials_h1=n1
-    )
+    counts = counts_of([zeros], n0, [n1 - ones], n1)
     found = chain(em.Scores.of_counts(counts), family, leak, rate)
     expected = one_threshold(zeros, n0, ones, n1, pair)
     # Sharp posteriors of the rank's share, on a grid for two blocks only.
@@ -316,9 +314,7 @@ def test_counts_of_one_threshold(case: Case, zeros: int, n0: int, ones: int, n1:
 
 def test_a_threshold_above_or_below_everything_says_nothing() -> None:
     for x, y in ((0, 8), (10, 0)):
-        counts = em.AttackCounts(
-            false_positives=[x], trials_h0=10, false_negatives=[y], trials_h1=8
-        )
+        counts = counts_of([x], 10, [y], 8)
         found = chain(em.Scores.of_counts(counts), em.families.Gaussian(), 1.5, 1.0)
         assert found == pytest.approx(0.0, abs=TOLERANCE)
 

@@ -9,7 +9,7 @@ import epsilometer as em
 from epsilometer.engines.curve import tables
 from epsilometer.engines.curve.tables import Accuracy, Table, evaluate, make_tables
 from epsilometer.engines.estimate import estimate
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves
 
 ACCURACY = Accuracy(1.0, 10.0, 0.01)
 MODEL = em.CurveModel(delta=1e-5, mixing=em.families.KnownMixing(rate=0.4))

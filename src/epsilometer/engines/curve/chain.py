@@ -21,8 +21,6 @@ fit, g is steeper than that and the chain only detects the misfit: averages are 
 refinement steps of the engine show the size of the error.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -30,11 +28,28 @@ import numba
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.engines.curve.share_grid import ShareGrid
-from epsilometer.model.mixtures import Densities
+from epsilometer.engines.curve.ranks import ShareGrid
+from epsilometer.model.family import Densities
 
+#: Steps between rescalings: each multiplies by at most 2, and underflow means that nothing is left.
 RESCALE = 8
-"""Steps between rescalings: each multiplies by at most 2, and underflow means that nothing is left."""
+
+
+#: The fields of a grid, and of densities on it.
+GridArrays = tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray]
+DensityArrays = tuple[FloatArray, FloatArray, FloatArray]
+
+
+class GriddedCurves(NamedTuple):
+    """Densities of curves on a grid; ``members`` in (0, 1) is the share of the pool with the point.
+
+    ``reach`` is the half-width of the window, in standard deviations of a rank's share.
+    """
+
+    grid: ShareGrid
+    densities: Densities
+    members: float
+    reach: float
 
 
 @numba.njit(nogil=True, cache=True)
@@ -162,20 +177,19 @@ def _block(
     rank: int,
     window: tuple[int, int],
     new: tuple[int, int],
-    theta: FloatArray,
-    share: FloatArray,
-    beta_share: FloatArray,
-    beta_weight: FloatArray,
-    without: FloatArray,
-    with_point: FloatArray,
-    below: FloatArray,
+    rule: tuple[FloatArray, FloatArray],
+    grid: GridArrays,
+    densities: DensityArrays,
     members: float,
     g: FloatArray,
     column: int,
-    curve: int,
     out: FloatArray,
 ) -> float:
     """One column of g after a block of ties; returns the log of the factor divided out."""
+    theta, share, _, _, _ = grid
+    without, with_point, below = densities
+    beta_share, beta_weight = rule
+    curve = column % without.shape[1]
     n = zeros + ones
     last = len(share) - 1
     nodes = len(beta_share) if rank > 0 else 1
@@ -227,15 +241,10 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     labels: IntArray,
     rank: int,
     total: int,
-    low: int,
-    high: int,
+    window: tuple[int, int],
+    grid: GridArrays,
+    densities: DensityArrays,
     reach: float,
-    without: FloatArray,
-    with_point: FloatArray,
-    theta: FloatArray,
-    first: IntArray,
-    ratio: FloatArray,
-    rule: FloatArray,
     g: FloatArray,
     out: FloatArray,
     logs: FloatArray,
@@ -244,6 +253,9 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
 
     A label beyond the last rank means no score: only the average is taken, over all points.
     """
+    low, high = window
+    theta, _, first, ratio, rule = grid
+    without, with_point, _ = densities
     bases, steps = labels.shape
     points, curves = without.shape
     weights = np.zeros((points, 5))
@@ -282,69 +294,51 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     return low, high
 
 
-class GriddedCurves(NamedTuple):
-    """Densities of curves on a grid; ``members`` in (0, 1) is the share of the pool with the point.
-
-    ``reach`` is the half-width of the window, in standard deviations of a rank's share.
-    """
-
-    grid: ShareGrid
-    densities: Densities
-    members: float
-    reach: float
-
-
 def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves) -> FloatArray:
     """Log Lambda of several bases with equal block sizes, under several curves: (bases, curves).
 
     ``zeros`` and ``ones`` are the numbers of scores without and with the point in each block of ties,
     highest first, shape (bases, blocks).
     """
-    grid, (without, with_point, below), members, reach = curved
     sizes = zeros[0] + ones[0]
     total, blocks, bases = int(sizes.sum()), len(sizes), len(zeros)
-    points, curves = without.shape
+    # Plain tuples: a compiled function that names a class cannot be loaded once the class has moved.
+    grid, densities = (*curved.grid,), (*curved.densities,)
+    arrays = grid, densities, curved.reach
+    points, curves = curved.densities.without.shape
     g, out = np.zeros((points, bases * curves)), np.zeros((points, bases * curves))
     logs = np.zeros(bases * curves)
-    rank, window = 0, (0, points - 1)
-
-    def carry(labels: IntArray) -> tuple[int, int]:
-        return _singles(
-            labels, rank, total, *window, reach, without, with_point, grid.theta, grid.first,
-            grid.ratio, grid.rule, g, out, logs,
-        )  # fmt: skip
-
-    k = 0
+    rank, window, k = 0, (0, points - 1), 0
     while k < blocks:
         n = int(sizes[k])
         if n == 1:
             after = k
             while after < blocks and sizes[after] == 1:
                 after += 1
-            window = carry(np.ascontiguousarray(ones[:, k:after]))
+            labels = np.ascontiguousarray(ones[:, k:after])
+            window = _singles(labels, rank, total, window, *arrays, g, out, logs)
             rank, k = rank + after - k, after
             continue
-        new = _window(grid.theta, rank + n, total, reach)
+        new = _window(curved.grid.theta, rank + n, total, curved.reach)
         rule = beta_rule(rank, n) if rank else (np.ones(1), np.ones(1))
         _spread(*window, *window, g)
         for column in range(bases * curves):
-            base, curve = divmod(column, curves)
+            tied = int(zeros[column // curves, k]), int(ones[column // curves, k])
             logs[column] += _block(
-                int(zeros[base, k]), int(ones[base, k]), rank, window, new, grid.theta, grid.share,
-                *rule, without, with_point, below, members, g, column, curve, out,
-            )  # fmt: skip
+                *tied, rank, window, new, rule, grid, densities, curved.members, g, column, out
+            )
         g[new[0] : new[1] + 1] = out[new[0] : new[1] + 1]
         rank, window, k = rank + n, new, k + 1
         _rescale(*window, g, logs)
     # One more average, over the last share, reaches t = 1.
-    carry(np.full((bases, 1), 2))
+    _singles(np.full((bases, 1), 2), rank, total, window, *arrays, g, out, logs)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratios = logs + np.log(g[-1])
     return np.where(np.isnan(log_ratios), -np.inf, log_ratios).reshape(bases, curves)
 
 
+#: Numbers of quadrature points for small blocks, and for any.
 FEW_POINTS, MANY_POINTS = 10, 36
-"""Numbers of quadrature points for small blocks, and for any."""
 
 
 def beta_rule(rank: int, size: int) -> tuple[FloatArray, FloatArray]:

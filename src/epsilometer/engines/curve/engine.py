@@ -1,10 +1,8 @@
 """The engine of the curve model: sums are refined until two successive ones agree."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -14,23 +12,23 @@ from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import Resolution, Solution, region_of, solve
 from epsilometer.engines.curve.tables import Accuracy, Table, finer, make_tables
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.family import LARGEST_CURVE_EPSILON
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.provenance import Provenance
 
+#: The name of the engine in provenances.
 ENGINE = "curve"
-"""The name of the engine in provenances."""
 
+#: Quantiles of epsilon compared between refinement steps.
 PROBED = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
-"""Quantiles of epsilon compared between refinement steps."""
 
+#: Prior probability of epsilon beyond the initial axis, which is extended if the data require it.
 PRIOR_TAIL = 1e-11
-"""Prior probability of epsilon beyond the initial axis, which is extended if the data require it."""
 
+#: Posterior probability at the end of the axis above which it is extended.
 AT_THE_END = 1e-6
-"""Posterior probability at the end of the axis above which it is extended."""
 
 LONGER = 1.7
 
@@ -75,10 +73,6 @@ class CurveSettings:
         # Errors of many bases add up, though not all with the same sign.
         return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
 
-    def supports(self, scores: Scores | AttackCounts, model: CurveModel) -> str | None:
-        """Why the scores cannot be used; None if they can."""
-        return None
-
     def estimate(
         self,
         scores: Scores | AttackCounts,
@@ -92,21 +86,23 @@ class CurveSettings:
         ranked.check()
         start = time.perf_counter()
         posterior, farthest = self._first(ranked, model, on_message)
-        tables = posterior.tables
         for refinement in range(2, self.most_levels + 1):
             if on_message is not None:
                 on_message(f"refinement step {refinement}")
-            tables = self._next(ranked, model, tables, refinement, farthest)
+            accuracy = self.accuracy(refinement, len(ranked))
+            if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
+                tables = finer(ranked, posterior.tables, accuracy)
+            else:
+                tables = make_tables(ranked, model, farthest, accuracy)
             # Only strength distributions that the previous step left.
             region = region_of(posterior.solution, posterior.resolution)
-            solution = solve(model, tables, self.resolution(refinement, len(ranked), region))
-            after = self._posterior(ranked, model, tables, solution, refinement, np.inf, region)
+            after = self._posterior(ranked, model, tables, refinement, region)
             error = _difference(posterior, after)
-            posterior = self._posterior(ranked, model, tables, solution, refinement, error, region)
+            posterior = replace(after, accuracy=replace(after.accuracy, error=error))
             if error <= self.tolerance:
                 break
         seconds = time.perf_counter() - start
-        return _timed(posterior, seconds)
+        return replace(posterior, provenance=replace(posterior.provenance, seconds=seconds))
 
     def estimate_quickly(self, scores: Scores, model: CurveModel) -> CurvePosterior:
         """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
@@ -120,57 +116,31 @@ class CurveSettings:
         while True:
             accuracy = self.accuracy(refinement, len(scores))
             tables = make_tables(scores, model, farthest, accuracy, on_message)
-            solution = solve(model, tables, self.resolution(refinement, len(scores)))
-            if farthest >= LARGEST_CURVE_EPSILON or _at_the_end(solution) < AT_THE_END:
-                return self._posterior(
-                    scores, model, tables, solution, refinement, np.inf
-                ), farthest
+            posterior = self._posterior(scores, model, tables, refinement)
+            if farthest >= LARGEST_CURVE_EPSILON or _at_the_end(posterior.solution) < AT_THE_END:
+                return posterior, farthest
             farthest = min(LONGER * farthest, LARGEST_CURVE_EPSILON)
-
-    def _next(
-        self,
-        scores: Scores,
-        model: CurveModel,
-        tables: tuple[Table, ...],
-        refinement: int,
-        farthest: float,
-    ) -> tuple[Table, ...]:
-        accuracy = self.accuracy(refinement, len(scores))
-        if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
-            return finer(scores, tables, accuracy)
-        return make_tables(scores, model, farthest, accuracy)
 
     def _posterior(
         self,
         scores: Scores,
         model: CurveModel,
         tables: tuple[Table, ...],
-        solution: Solution,
         refinement: int,
-        error: float,
         region: Region = EVERYWHERE,
     ) -> CurvePosterior:
+        """The posterior of one refinement step, with an unknown error."""
         return CurvePosterior(
             scores=scores,
             model=model,
             provenance=Provenance(engine=ENGINE, settings=asdict(self), seconds=0.0),
             engine=self,
-            solution=solution,
+            solution=solve(model, tables, self.resolution(refinement, len(scores), region)),
             tables=tables,
             accuracy=CurveAccuracy(
-                error=error, tolerance=self.tolerance, levels=refinement, region=region
+                error=np.inf, tolerance=self.tolerance, levels=refinement, region=region
             ),
         )
-
-
-def _timed(found: CurvePosterior, seconds: float) -> CurvePosterior:
-    known = found.provenance
-    object.__setattr__(
-        found,
-        "provenance",
-        Provenance(engine=known.engine, settings=known.settings, seconds=seconds),
-    )
-    return found
 
 
 def _difference(before: CurvePosterior, after: CurvePosterior) -> float:
@@ -193,6 +163,6 @@ def _at_the_end(solution: Solution) -> float:
         sum(
             table[:, : max(1, table.shape[1] // 100)].sum()
             for number, table in enumerate(solution.probability)
-            if solution.grids[solution.grid_of[number]].rows.start == 0
+            if solution.grid(number).rows.start == 0
         )
     )

@@ -1,8 +1,7 @@
 """Read posteriors of the curve model from NetCDF files; `tree.py` defines the contents."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ from epsilometer.engines.curve.engine import ENGINE, CurveSettings
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import solve
 from epsilometer.engines.curve.tables import Table
-from epsilometer.engines.curve.tree import ARRIVALS, MODEL_NUMBERS
+from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.curve_model import CurveModel
 from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
-from epsilometer.model.mixtures import MIXINGS
+from epsilometer.model.family import MIXINGS
+from epsilometer.model.models import CurveModel
 from epsilometer.model.priors import PRIORS
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import STRENGTHS
@@ -25,6 +24,7 @@ from epsilometer.posteriors import trees
 from epsilometer.posteriors.provenance import Provenance
 from epsilometer.posteriors.reader import Reader
 
+#: Classes that a field of the model may have in a file.
 KINDS: trees.Kinds = {
     "epsilon": PRIORS,
     "families": FAMILY_KINDS | OLDER_FAMILY_NAMES,
@@ -32,10 +32,9 @@ KINDS: trees.Kinds = {
     "mixing": MIXINGS,
     "strength": STRENGTHS,
 }
-"""Classes that a field of the model may have in a file."""
 
+#: Fields of strengths in files of version 0.2 and earlier.
 OLDER_FIELDS = {"alike": "best_possible"}
-"""Fields of strengths in files of version 0.2 and earlier."""
 
 
 def restore(reader: Reader) -> CurvePosterior:
@@ -81,53 +80,36 @@ def _scores(reader: Reader) -> Scores:
         raise InputError("expected scores of every base in observed_data.")
     ends = np.cumsum(size)[:-1]
     parts = [np.split(column, ends) for column in (value, zeros, ones)]
+    sizes = [int(tally.sum()) for tally in parts[1]], [int(tally.sum()) for tally in parts[2]]
+    arrivals = _sides(reader, ARRIVALS, sizes)
+    for each, *tallies in zip(arrivals or (), *parts[1:], strict=arrivals is not None):
+        for places, tally in zip(each, tallies, strict=True):
+            if not np.array_equal(np.sort(places), np.repeat(np.arange(len(tally)), tally)):
+                raise InputError("expected the indices of the models' scores in observed_data.")
     bases = [
         BaseScores(value=a, zeros=b, ones=c, grouped=bool(d), arrival=e)
-        for a, b, c, d, e in zip(*parts, grouped, _arrivals(reader, *parts[1:]), strict=True)
+        for a, b, c, d, e in zip(*parts, grouped, arrivals or repeat(None, len(size)), strict=True)
     ]
     flags = {
         flag: bool(reader.get(f"observed_data/{flag}", ndim=0))
-        for flag in ("one_run", "dependent", "fair_coins")
+        for flag in FLAGS
         if f"observed_data/{flag}" in reader.arrays
     }
-    return Scores.of_bases(bases, names, models=_shared(reader, bases), **flags)
+    return Scores.of_bases(bases, names, models=_sides(reader, MODEL_NUMBERS, sizes), **flags)
 
 
-def _shared(reader: Reader, bases: list[BaseScores]) -> list[tuple[IntArray, IntArray]] | None:
-    """The model of each score, if bases share models."""
-    names = [f"observed_data/{name}" for name in MODEL_NUMBERS]
-    if not all(name in reader.arrays for name in names):
+def _sides(
+    reader: Reader, names: tuple[str, str], sizes: tuple[list[int], list[int]]
+) -> list[tuple[IntArray, IntArray]] | None:
+    """A number for each model of each base, by hypothesis; None if the file does not have them."""
+    if not all(f"observed_data/{name}" in reader.arrays for name in names):
         return None
     sides = []
-    for name, side in zip(names, ("trials_h0", "trials_h1"), strict=True):
-        numbers = reader.get(name, ndim=1)
-        sizes = [getattr(base, side) for base in bases]
-        if len(numbers) != sum(sizes) or numbers.dtype.kind not in "iu":
+    for name, each in zip(names, sizes, strict=True):
+        numbers = reader.get(f"observed_data/{name}", ndim=1)
+        if len(numbers) != sum(each) or numbers.dtype.kind not in "iu":
             raise InputError(f"expected the number of every model in {name}.")
-        sides.append(np.split(numbers, np.cumsum(sizes)[:-1]))
-    return list(zip(*sides, strict=True))
-
-
-def _arrivals(
-    reader: Reader, zeros: list[IntArray], ones: list[IntArray]
-) -> list[tuple[IntArray, IntArray] | None]:
-    """The training order of the models of each base; None if the file does not record it."""
-    names = [f"observed_data/{name}" for name in ARRIVALS]
-    if not all(name in reader.arrays for name in names):
-        return [None] * len(zeros)
-    sides = []
-    for name, tallies in zip(names, (zeros, ones), strict=True):
-        places = reader.get(name, ndim=1)
-        sizes = [int(tally.sum()) for tally in tallies]
-        if len(places) != sum(sizes):
-            raise InputError(f"expected an index for every model in {name}.")
-        parts = np.split(places, np.cumsum(sizes)[:-1])
-        for part, tally in zip(parts, tallies, strict=True):
-            if (part < 0).any() or not np.array_equal(
-                np.bincount(part, minlength=len(tally)), tally
-            ):
-                raise InputError(f"expected the indices of the models' scores in {name}.")
-        sides.append(parts)
+        sides.append(np.split(numbers, np.cumsum(each)[:-1]))
     return list(zip(*sides, strict=True))
 
 

@@ -4,8 +4,6 @@ All deltas are evaluated on the same trade-off functions, so quantiles fall with
 and the probability that a claimed curve is exceeded anywhere is a single number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +15,7 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer._display import Plotted
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.model.deltas import checked_deltas
+from epsilometer.model.scores import Scores
 
 EXTRAPOLATION = (
     "Epsilon at delta is determined where the trade-off function is as steep as e^epsilon. Below a "
@@ -42,11 +40,17 @@ class JointDeltaCurve(Plotted, view="results.OVER_DELTA"):
     deltas: ArrayLike
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "deltas", checked_deltas(np.ravel(self.deltas)))
+        deltas = _validate.deltas(np.ravel(self.deltas).tolist())
+        object.__setattr__(self, "deltas", np.array(deltas))
 
     def __len__(self) -> int:
         """The number of deltas."""
         return len(self._grid)
+
+    @property
+    def data(self) -> Scores:
+        """The scores."""
+        return self.posterior.scores
 
     @property
     def _grid(self) -> FloatArray:

@@ -5,26 +5,24 @@ the cuts between pieces matter: how many scores, without and with the point, are
 cut falls into a block of ties, all ways of splitting the block are averaged over.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.engines.curve.blocks import Blocks
+from epsilometer.engines.curve.ranks import Blocks
 from epsilometer.errors import InputError
 from epsilometer.model.family import Family
 
+#: Most cuts of one base; in a large block of ties a regular subset of splits represents the rest.
 MOST_CUTS = 40_000
-"""Most cuts of one base; in a large block of ties a regular subset of splits represents the rest."""
 
+#: Most terms of a sum computed at a time.
 MOST_TERMS = 2_000_000
-"""Most terms of a sum computed at a time."""
 
+#: Most cuts for a family with more than two pieces, where pairs of cuts are summed.
 MOST_PAIRS = 3_000
-"""Most cuts for a family with more than two pieces, where pairs of cuts are summed."""
 
 
 class Cuts(NamedTuple):

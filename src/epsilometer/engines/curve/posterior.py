@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,55 +11,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, FloatPair
-from epsilometer.engines.curve import base_leaks, drawing, tree
-from epsilometer.engines.curve.base_leaks import Part
-from epsilometer.engines.curve.family_shares import FamilyShare, family_shares
-from epsilometer.engines.curve.mean_strength import drawn_means, mean_strength
+from epsilometer._arrays import FloatArray
+from epsilometer.engines.curve import summaries, tree
 from epsilometer.engines.curve.solve import Resolution, Solution, solve
+from epsilometer.engines.curve.summaries import FamilyShare, Part
 from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import InputError
-from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.family import Curves
+from epsilometer.model.models import CurveModel
 from epsilometer.model.priors import Prior
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.posterior import Posterior
-from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.tabulated import (
-    Tabulated,
-    edges_of,
-    middles,
-    mixed,
-    refined,
-    step_of,
-)
+from epsilometer.posteriors.provenance import Accuracy, Provenance
+from epsilometer.posteriors.tabulated import Tabulated, edges_of, middles, mixed, refined, step_of
 
 if TYPE_CHECKING:
     import xarray
 
 PARAMETERS = ("epsilon", "shown", "strength")
 
+#: A coarser solution for single bases, used if the full one would take this many multiplications.
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
-"""A coarser solution for single bases, used if the full one would take this many multiplications."""
 
+#: Total probability of curves left out of bands.
 RARE = 1e-6
-"""Total probability of curves left out of bands."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveAccuracy:
-    """The engine's error estimate.
+class CurveAccuracy(Accuracy):
+    """The engine's error estimate: of quantiles, or twice that of the probability below them.
 
-    ``error`` is the largest change of any checked quantile between the last two refinement steps,
-    relative for values above 1, or twice the change of the probability below it.  ``region`` contains
-    the strength distributions summed over in the last step; ``levels`` is the number of steps.
+    ``region`` contains the strength distributions summed over in the last step.
     """
 
-    error: float
-    tolerance: float
-    levels: int
     region: Region = EVERYWHERE
 
     def __post_init__(self) -> None:
@@ -68,14 +54,9 @@ class CurveAccuracy:
             raise InputError(f"expected a region of strength distributions, got {self.region!r}.")
         object.__setattr__(self, "region", ends)
 
-    @property
-    def met(self) -> bool:
-        """Whether the error estimate is within the tolerance."""
-        return self.error <= self.tolerance
-
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CurvePosterior(Posterior, view="posteriors.CURVE"):
+class CurvePosterior(Posterior, view="results.CURVE"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
     Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
@@ -133,15 +114,11 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
 
     @property
     def engine_description(self) -> str:
-        met = "met" if self.accuracy.met else "NOT MET"
-        return (
-            f"whole curve, exact sums; estimated error {self.accuracy.error:.1e}, tolerance "
-            f"{self.accuracy.tolerance:.0e} {met}"
-        )
+        return f"whole curve, exact sums; {self.accuracy}"
 
     @property
     def quality(self) -> dict[str, object]:
-        accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
+        accuracy = self.accuracy.to_dict()
         del accuracy["region"]
         return {"accuracy": accuracy, "log_evidence": self.log_evidence}
 
@@ -165,7 +142,7 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
     def draw_bases(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
         """Joint draws, with ``leak``, the epsilon of each base, of shape (draws, bases)."""
         size = _validate.whole_number("size", size)
-        drawn = drawing.draw_leaks(self.solution, size, rng=rng)
+        drawn = summaries.draw_leaks(self.solution, size, rng=rng)
         epsilon = np.zeros(size)
         leak = np.zeros(drawn.base_leak.shape)
         for number in np.unique(drawn.component[drawn.component >= 0]).tolist():
@@ -173,7 +150,8 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
             curves = self.solution.components[number].curves
             epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
             leak[rows] = curves.epsilon(drawn.base_leak[rows], self.model.delta)
-        strength = drawn_means(self.solution, self.accuracy.region, drawn.distribution, rng=rng)
+        region, which = self.accuracy.region, drawn.distribution
+        strength = summaries.drawn_means(self.solution, region, which, rng=rng)
         return {
             "epsilon": epsilon,
             "shown": leak.max(axis=1),
@@ -190,7 +168,7 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
     @cached_property
     def families(self) -> tuple[FamilyShare, ...]:
         """Every family, mixing rate and interpretation with its probability, the likeliest first."""
-        return family_shares(self.model, self.solution)
+        return summaries.family_shares(self.model, self.solution)
 
     def family_probability(self, name: str) -> float:
         """Probability of a family, over all mixing rates."""
@@ -208,7 +186,7 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         fixed = self.model.strength.fixed_value
         if fixed is not None:
             return PointMass(value=fixed)
-        return mean_strength(self.solution, self.accuracy.region)
+        return summaries.mean_strength(self.solution, self.accuracy.region)
 
     # --- epsilon --------------------------------------------------------------------------------
 
@@ -255,18 +233,18 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         """The solution for single bases: coarser if the full one would take long."""
         return (
             self.solution
-            if base_leaks.work(self.solution) < MOST_WORK
+            if summaries.work(self.solution) < MOST_WORK
             else solve(self.model, self.tables, FOR_BASES._replace(region=self.accuracy.region))
         )
 
     @cached_property
     def _base_parts(self) -> list[Part]:
-        return base_leaks.leaks_of_bases(self._for_bases)
+        return summaries.leaks_of_bases(self._for_bases)
 
     @cached_property
     def shown(self) -> Tabulated:
         """The distribution of the worst base's epsilon: what these attacks have shown."""
-        return self._tabulated(base_leaks.leaks_of_worst(self._for_bases), 0)
+        return self._tabulated(summaries.leaks_of_worst(self._for_bases), 0)
 
     def _tabulated(self, parts: list[Part], column: int) -> Tabulated:
         histograms = []
@@ -325,7 +303,7 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         return [
             (
                 self._for_bases.components[part.component].curves,
-                edges_of(part.leaks),
+                edges_of(part.leaks, step_of(part.leaks)),
                 part.mass[:, base],
             )
             for part in self._base_parts
@@ -358,8 +336,11 @@ class CurvePosterior(Posterior, view="posteriors.CURVE"):
         for curves, edges, mass in self._seen(None):
             values.append(curves.delta_at_rate(middles(edges), rate))
             masses.append(mass)
-        together = np.concatenate(values), np.concatenate(masses), np.array([0.5])
-        return float(_weighted_quantiles(*together)[0])
+        together, weight = np.concatenate(values), np.concatenate(masses)
+        order = np.argsort(together)
+        running = np.cumsum(weight[order])
+        middle = (running - weight[order] / 2) / running[-1]
+        return float(np.interp(0.5, middle, together[order]))
 
     def with_prior(self, prior: Prior) -> CurvePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
@@ -381,16 +362,3 @@ def _whole(
     """Rescale parts, from which negligible ones were dropped, to the probability that is not at 0."""
     total = sum(float(mass.sum()) for _, mass in parts)
     return [(edges, mass * ((1 - at_zero) / total)) for edges, mass in parts] if total else parts
-
-
-def _weighted_quantiles(values: FloatArray, weight: FloatArray, wanted: FloatArray) -> FloatArray:
-    order = np.argsort(values)
-    running = np.cumsum(weight[order])
-    middle = (running - weight[order] / 2) / running[-1]
-    return np.interp(wanted, middle, values[order])
-
-
-def interval_of(distribution: Tabulated, level: float) -> FloatPair:
-    """Ends of the central interval."""
-    low, high = distribution.quantile([0.5 - level / 2, 0.5 + level / 2])
-    return low, high

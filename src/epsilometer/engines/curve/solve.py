@@ -5,8 +5,6 @@ mixing rate and its interpretation) and every strength distribution, the likelih
 averaged over their strengths and multiplied.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,22 +12,22 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve.strength_rows import averaging_rows, cell_means, log_products
 from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import ContradictionError
-from epsilometer.model.curve_model import Component, CurveModel
-from epsilometer.model.priors import Prior
+from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.strengths import EVERYWHERE, Region, StrengthDistributions
+from epsilometer.posteriors.tabulated import edges_of
 
+#: The smallest leak, in units of the largest: smaller ones are indistinguishable from none.
 SMALLEST_LEAK = 1e-4
-"""The smallest leak, in units of the largest: smaller ones are indistinguishable from none."""
 
+#: Nats below the best beyond which nothing is computed.
 NATS_BELOW_BEST = 30.0
-"""Nats below the best beyond which nothing is computed."""
 
+#: Larger standard deviations are replaced by this one, so that axes are never coarse.
 WIDEST_DEVIATION = 0.2
-"""Larger standard deviations are replaced by this one, so that axes are never coarse."""
 
 
 class Resolution(NamedTuple):
@@ -108,20 +106,23 @@ class Solution:
         weights = np.sum([table.sum(axis=1) for table in self.probability], axis=0)
         return np.asarray(weights + self.no_leak * self.distributions.weights)
 
+    @property
+    def bases(self) -> int:
+        """The number of bases."""
+        return int(self.grids[0].likelihood.shape[1])
+
+    def grid(self, component: int) -> LeakGrid:
+        """The grid of a component."""
+        return self.grids[self.grid_of[component]]
+
     def rows_of(self, component: int) -> FloatArray:
         """Leaks of the algorithm at which a component has probability, largest first."""
-        grid = self.grids[self.grid_of[component]]
+        grid = self.grid(component)
         return grid.leaks[grid.rows]
 
     def edges_of(self, component: int) -> FloatArray:
         """Edges of the cells around these leaks, largest first; one more."""
-        leaks = self.rows_of(component)
-        half = np.exp(self.step / 2)
-        return np.append(leaks * half, leaks[-1] / half)
-
-    def averages(self, grid: LeakGrid, distribution: int) -> FloatArray:
-        """Likelihood of each base at each row, averaged over its strength; shape (rows, bases)."""
-        return _averages(grid, self.distributions, distribution, self.step)
+        return edges_of(self.rows_of(component), self.step)
 
     def strength_rows(self, grid: LeakGrid, distribution: int) -> FloatArray:
         """Weights of a base's leaks (columns) at each leak of the algorithm (rows)."""
@@ -132,15 +133,13 @@ def solve(
     model: CurveModel,
     tables: tuple[Table, ...],
     resolution: Resolution,
-    prior: Prior | None = None,
     known: Solution | None = None,
 ) -> Solution:
-    """Compute all probabilities; ``prior`` replaces the model's prior of epsilon.
+    """Compute all probabilities.
 
     ``known`` is a solution with the same strength distributions, for another prior or for more tables:
     its likelihoods are reused where they are on a fine enough axis.
     """
-    epsilon_prior = prior or model.epsilon
     distributions = model.strength.distributions(
         resolution.means, resolution.concentrations, resolution.region
     )
@@ -158,7 +157,7 @@ def solve(
         if (key := (component.curves.family.name, component.curves.rate)) in keys
     ]
     priors = [
-        _log_prior(component, _axis(tables[number], step), step, model.delta, epsilon_prior)
+        _log_prior(component, _axis(tables[number], step), step, model)
         for component, number in left
     ]
     grids = _grids(tables, [number for _, number in left], priors, step, fixed)
@@ -170,9 +169,7 @@ def solve(
         for (_, number), prior in zip(left, priors, strict=True)
     ]
     nothing = float(model.no_leak or 0.0)
-    leaking = float(logsumexp([logsumexp(log_table) for log_table in logs])) + float(
-        np.log1p(-nothing)
-    )
+    leaking = float(logsumexp([logsumexp(table) for table in logs]) + np.log1p(-nothing))
     total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
     if not np.isfinite(total):
         raise ContradictionError("no curve of the model can generate scores in this order.")
@@ -220,15 +217,14 @@ def _sharpest(tables: tuple[Table, ...]) -> float:
 
 
 def _log_prior(
-    component: Component, leaks: FloatArray, step: float, delta: float, prior: Prior
+    component: Component, leaks: FloatArray, step: float, model: CurveModel
 ) -> FloatArray:
     """Log prior probability of the cell around each leak, including that of the component."""
-    half = np.exp(step / 2)
-    curves = component.curves
-    edges = curves.epsilon(np.append(leaks * half, leaks[-1] / half), delta)
-    epsilon = curves.epsilon(leaks, delta)
+    edges, epsilon = (
+        component.curves.epsilon(at, model.delta) for at in (edges_of(leaks, step), leaks)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = prior.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
+        logs = model.epsilon.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
     logs = np.where(np.isfinite(logs), logs, -np.inf)
     return np.asarray(logs + np.log(component.probability))
 
@@ -285,14 +281,6 @@ def _strength_rows(
         len(grid.leaks),
     )
     return averaging_rows(means, grid.rows, grid.columns)
-
-
-def _averages(
-    grid: LeakGrid, distributions: StrengthDistributions, distribution: int, step: float
-) -> FloatArray:
-    if np.isinf(distributions.concentrations[distribution]):
-        return grid.likelihood[grid.rows]
-    return _strength_rows(grid, distributions, distribution, step) @ grid.likelihood[grid.columns]
 
 
 def _same_distributions(one: StrengthDistributions, other: StrengthDistributions) -> bool:
@@ -377,14 +365,3 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
         high = x[kept[-1] + 1] if kept[-1] + 1 < len(x) else 1.0
         ends += [float(first + (last - first) * low), float(first + (last - first) * high)]
     return Region(*ends)
-
-
-def cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Component, distribution and row of every cell with probability, and that probability."""
-    columns: list[tuple[IntArray, ...]] = []
-    for number, table in enumerate(solution.probability):
-        distribution, row = np.nonzero(table > 1e-14)
-        columns.append((np.full(len(distribution), number), distribution, row))
-    component, distribution, row = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
-    mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
-    return component, distribution, row, mass

@@ -5,8 +5,6 @@ difference of two indices.  Likelihoods are linear between neighbours, Beta laws
 the last one are treated as the last one.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ A table is a smooth curve through leaks at which the likelihood was computed.  L
 matter to some base and the curve is not accurate yet.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,46 +16,44 @@ from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray, OnMessage
 from epsilometer.engines.curve import pieces
-from epsilometer.engines.curve.blocks import Blocks
 from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
-from epsilometer.engines.curve.share_grid import share_grid
+from epsilometer.engines.curve.ranks import Blocks, share_grid
 from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.curve_model import CurveModel
-from epsilometer.model.family import Family
-from epsilometer.model.mixtures import Curves, Densities
+from epsilometer.model.family import Curves, Densities, Family
+from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
 
+#: Initial leaks between 0 and the largest, denser near 0.
 FIRST_LEAKS = 20
-"""Initial leaks between 0 and the largest, denser near 0."""
 
+#: Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
+#: there.
 FAR_BELOW = 40.0
-"""Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
-there."""
 
+#: Nats below a base's best leak assigned to impossible leaks.
 IMPOSSIBLE = 1e6
-"""Nats below a base's best leak assigned to impossible leaks."""
 
+#: Rounds of halving: from a range of 25 to steps of a thousandth.
 MOST_CURVE_HALVINGS = 14
-"""Rounds of halving: from a range of 25 to steps of a thousandth."""
 
+#: How much larger the error of a curve through half of the leaks may be: halving reduces the error
+#: about eightfold.
 WORSE = 6.0
-"""How much larger the error of a curve through half of the leaks may be: halving reduces the error about
-eightfold."""
 
+#: Largest step of theta, for few scores: the families themselves must be resolved.
 LARGEST_STEP = 0.05
-"""Largest step of theta, for few scores: the families themselves must be resolved."""
 
+#: Bases times curves processed at a time: fits the processor's cache.
 COLUMNS_AT_ONCE = 600
-"""Bases times curves processed at a time: fits the processor's cache."""
 
+#: Random orders of scores with ties, and the largest total number of ranks in them.
 ORDERS, MOST_RANKS = 8, 40_000
-"""Random orders of scores with ties, and the largest total number of ranks in them."""
 
+#: Bases with more scores are first scanned with a sample of this size.
 THINNED_FROM, THINNED_TO = 5_000, 2_500
-"""Bases with more scores are first scanned with a sample of this size."""
 
+#: Nats, plus one per base, by which curves that are ignored fall short of the best.
 REFUTED = 40.0
-"""Nats, plus one per base, by which curves that are ignored fall short of the best."""
 
 
 class Accuracy(NamedTuple):

@@ -10,41 +10,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, OnMessage
 from epsilometer.engines.exact.engine import PROBED, ExactSettings, distance, make_surface
+from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.integrate import Panels, Solution, first_end, integrate
 from epsilometer.engines.exact.resolution import Resolution
-from epsilometer.engines.exact.surface import Surface
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.deltas import checked_deltas
+from epsilometer.model.models import CountModel
 from epsilometer.posteriors.over_delta import DeltaCurve, SweepPoint
 from epsilometer.posteriors.panels import PanelDensity, lagrange, remainder
 from epsilometer.posteriors.provenance import Provenance
 
+#: Deltas solved with error estimates before anything is interpolated.
 FIRST_ANCHORS = 3
-"""Deltas solved with error estimates before anything is interpolated."""
 
+#: Number of anchors used to interpolate a value.
 INTERPOLATED = 4
-"""Number of anchors used to interpolate a value."""
 
+#: Share of the tolerance allowed for the interpolation error at a held-out solve within a gap.
 SHARE = 0.2
-"""Share of the tolerance allowed for the interpolation error at a held-out solve within a gap."""
 
+#: The sharpness at which the posterior starts to depend on delta: sets the scale of the delta axis.
 BEND = 0.3
-"""The sharpness at which the posterior starts to depend on delta: sets the scale of the delta axis."""
 
+#: Densities below this share of their peak are not distinguished: panels end there.
 FLOOR = 1e-6
-"""Densities below this share of their peak are not distinguished: panels end there."""
 
+#: A density still above this share of its peak at the end of its panels was cut off.
 EDGE = 1e-5
-"""A density still above this share of its peak at the end of its panels was cut off."""
 
 
 def estimate_curve(
@@ -96,53 +96,37 @@ def estimate_curve(
         raise InputError(
             f"expected a prior of epsilon to estimate a curve, got epsilon={model.epsilon!r}."
         )
-    chosen = checked_deltas(deltas)
+    chosen = np.array(_validate.deltas(np.ravel(deltas).tolist()))
     settings = engine or ExactSettings()
     model.likelihood.check(counts)
     started = time.perf_counter()
-    swept = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
+    anchors = _Anchors(counts, model, chosen, settings, on_message or (lambda _: None))
+    points = _sweep(anchors)
     return DeltaCurve(
         counts=counts,
         model=model,
-        points=swept.points,
-        tolerance=swept.tolerance,
+        points=points,
+        tolerance=anchors.tolerance,
         provenance=Provenance(
             engine="exact",
             settings={
-                "tolerance": swept.tolerance,
+                "tolerance": anchors.tolerance,
                 "most_levels": settings.most_levels,
-                "levels": swept.refinements,
+                "levels": anchors.refinements,
                 "method": "shared tables",
-                "deltas_solved": sum(point.solved for point in swept.points),
+                "deltas_solved": sum(point.solved for point in points),
             },
             seconds=time.perf_counter() - started,
         ),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """The result: points in the order of the deltas, the tolerance and the refinement steps used."""
-
-    points: tuple[SweepPoint, ...]
-    tolerance: float
-    refinements: int
-
-
-def sweep(
-    counts: AttackCounts,
-    model: CountModel,
-    deltas: FloatArray,
-    settings: ExactSettings,
-    on_message: OnMessage,
-) -> Sweep:
-    """Posteriors of epsilon at increasing deltas."""
-    solver = _Solver(counts, model, deltas, settings)
-    tolerance = solver.tolerance
-    axes = _axes(solver.sharpness, deltas)
-    anchors = _Anchors(solver, deltas, axes, on_message)
-    first = _evenly(axes[0], FIRST_ANCHORS)
-    # The ends first: the panels of the others lie between theirs.
+def _sweep(anchors: _Anchors) -> tuple[SweepPoint, ...]:
+    """Posteriors of epsilon at all deltas, solved or interpolated."""
+    deltas, axes, enough = anchors.deltas, anchors.axes, SHARE * anchors.tolerance
+    # Evenly spread, and the ends first: the panels of the others lie between theirs.
+    wanted = np.linspace(axes[0][0], axes[0][-1], FIRST_ANCHORS)
+    first = sorted({int(np.argmin(np.abs(axes[0] - value))) for value in wanted})
     for index in [first[-1], *first[:-1]]:
         anchors.solve(index, certain=True)
     held_out, chosen = np.zeros(len(deltas)), [INTERPOLATIONS[0]] * len(deltas)
@@ -151,33 +135,24 @@ def sweep(
         low, high = gaps.pop()
         errors = np.zeros(len(INTERPOLATIONS))
         for middle in _middles(axes, low, high):
-            guesses = [
-                anchors.interpolated(middle, interpolation) for interpolation in INTERPOLATIONS
-            ]
+            guesses = [anchors.interpolated(middle, *how) for how in INTERPOLATIONS]
             anchors.solve(middle, certain=False)
-            probe = _Probe.of(anchors.densities[middle])
-            distances = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
+            distances = _distances(anchors.densities[middle], guesses, enough)
             errors = np.maximum(errors, np.nan_to_num(distances, nan=np.inf))
         held_out[low + 1 : high] = errors.min()
         chosen[low + 1 : high] = [INTERPOLATIONS[int(np.argmin(errors))]] * (high - low - 1)
-        if errors.min() > SHARE * tolerance:
+        if errors.min() > enough:
             inside = [low, *(i for i in sorted(anchors.densities) if low < i < high), high]
             gaps += [(a, b) for a, b in pairwise(inside) if b > a + 1]
     points = []
-    for index, delta in enumerate(deltas):
-        solved = index in anchors.densities
-        error = anchors.refinement_error(index)
-        points.append(
-            SweepPoint(
-                delta=float(delta),
-                density=anchors.densities[index]
-                if solved
-                else anchors.interpolated(index, chosen[index]),
-                error=error if solved else max(error, float(held_out[index])),
-                solved=solved,
-            )
-        )
-    return Sweep(points=tuple(points), tolerance=tolerance, refinements=solver.refinements)
+    for index, delta in enumerate(deltas.tolist()):
+        density, error = anchors.densities.get(index), anchors.refinement_error(index)
+        solved = density is not None
+        if density is None:
+            density = anchors.interpolated(index, *chosen[index])
+            error = max(error, float(held_out[index]))
+        points.append(SweepPoint(delta=delta, density=density, error=error, solved=solved))
+    return tuple(points)
 
 
 def _axes(sharpness: float, deltas: FloatArray) -> FloatPair:
@@ -191,80 +166,93 @@ def _axes(sharpness: float, deltas: FloatArray) -> FloatPair:
     return np.log(deltas + BEND / sharpness), np.log(deltas + least)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Probe:
-    """A density with its quantiles, to compare others with; quantiles cost much more than look-ups."""
+def _middles(axes: FloatPair, low: int, high: int) -> list[int]:
+    """The indices in the middle of a gap, along each axis."""
+    if high <= low + 1:
+        return []
+    inner = np.arange(low + 1, high)
+    nearest = (np.abs(axis[inner] - 0.5 * (axis[low] + axis[high])) for axis in axes)
+    return sorted({int(inner[np.argmin(gap)]) for gap in nearest})
 
-    density: PanelDensity
-    quantiles: FloatArray
-    slopes: FloatArray
 
-    @classmethod
-    def of(cls, density: PanelDensity) -> _Probe:
-        quantiles = density.quantile(PROBED)
-        return cls(density=density, quantiles=quantiles, slopes=density.density(quantiles))
+def _distances(
+    density: PanelDensity, guesses: Sequence[PanelDensity], enough: float
+) -> list[float]:
+    """The largest difference of each guess in quantiles and mean, relative above 1.
 
-    def distance(self, other: PanelDensity, enough: float) -> float:
-        """The largest difference in quantiles and mean, relative above 1.
-
-        A first-order estimate is returned if it is below ``enough``, which saves computing the other's
-        quantiles; where a density has a valley the first-order estimate is far too large.
-        """
-        mean = self.density.mean()
-        gap = np.abs(other.cdf(self.quantiles) - PROBED) / np.maximum(self.slopes, 1e-300)
-        moved = float((gap / np.maximum(1.0, self.quantiles)).max())
+    A first-order estimate is used if it is below ``enough``, which saves computing a guess's quantiles;
+    where a density has a valley the first-order estimate is far too large.
+    """
+    quantiles, mean = density.quantile(PROBED), density.mean()
+    slopes = np.maximum(density.density(quantiles), 1e-300)
+    found = []
+    for guess in guesses:
+        gap = np.abs(guess.cdf(quantiles) - PROBED) / slopes
+        moved = float((gap / np.maximum(1.0, quantiles)).max())
         if moved > enough:
-            return distance(self.density, other)
-        return max(moved, abs(other.mean() - mean) / max(1.0, mean))
+            found.append(distance(density, guess))
+        else:
+            found.append(max(moved, abs(guess.mean() - mean) / max(1.0, mean)))
+    return found
 
 
-class _Solver:
-    """Solve for one of many deltas: tables are shared, panels are reused from the nearest delta."""
+#: How to interpolate: along which axis, and whether epsilon is measured in units of the median.
+INTERPOLATIONS = tuple((axis, in_medians) for in_medians in (False, True) for axis in (0, 1))
+
+
+class _Anchors:
+    """The deltas solved so far, by index, and interpolation between them.
+
+    Tables are shared by all deltas; panels are reused from the nearest one.
+    """
 
     def __init__(
-        self, counts: AttackCounts, model: CountModel, deltas: FloatArray, settings: ExactSettings
+        self,
+        counts: AttackCounts,
+        model: CountModel,
+        deltas: FloatArray,
+        settings: ExactSettings,
+        on_message: OnMessage,
     ) -> None:
-        surface = make_surface(counts, model, tuple(float(delta) for delta in deltas))
-        self._model, self._settings = model, settings.for_surface(surface)
-        self._surfaces: dict[int, Surface] = {0: surface}
-        self._panels: dict[tuple[float, int], Panels] = {}
-        self._solutions: dict[int, Solution] = {}
-        self.refinements = 1
-        self.sharpness = surface.guess.sharpness(1e-6) / 1e-6
-
-    @property
-    def tolerance(self) -> float:
-        """The requested tolerance."""
+        surface = make_surface(counts, model, deltas.tolist())
+        self.deltas, self._model, self._on_message = deltas, model, on_message
+        self._settings = settings.for_surface(surface)
         assert self._settings.tolerance is not None
-        return self._settings.tolerance
+        self.tolerance: float = self._settings.tolerance
+        self.axes = _axes(surface.guess.sharpness(1e-6) / 1e-6, deltas)
+        self.refinements = 1
+        self.densities: dict[int, PanelDensity] = {}
+        self._medians: dict[int, float] = {}
+        self._errors: dict[int, float] = {}
+        self._surfaces: dict[int, Surface] = {0: surface}
+        self._solutions: dict[int, Solution] = {}
+        self._panels: dict[tuple[int, int], Panels] = {}
 
-    def solve(
-        self, delta: float, near: float | None, *, certain: bool
-    ) -> tuple[PanelDensity, float | None]:
-        """The density and its error.  Unless ``certain``, refinements are not compared: error None.
+    def solve(self, index: int, *, certain: bool) -> None:
+        """Solve at one of the deltas; with ``certain`` also compare refinements, for its own error.
 
         Plane quadrature always compares: its panels are refined in the first step only.
         """
-        planar = self._surfaces[0].planar
-        start = 0 if certain or planar else self.refinements - 1
+        if index in self.densities:
+            return
+        near = min(self.densities, key=lambda i: abs(i - index), default=None)
+        self._on_message(f"delta {self.deltas[index]:.3g}")
+        compared = certain or self._surfaces[0].planar
         before: PanelDensity | None = None
-        error: float | None = None
-        for number in range(start, self._settings.most_levels):
-            density = self._solve_at(delta, number, near)
+        for number in range(0 if compared else self.refinements - 1, self._settings.most_levels):
+            density = self._solved(index, number, near)
             if before is not None:
-                error = distance(density, before)
+                self._errors[index] = distance(density, before)
                 self.refinements = max(self.refinements, number + 1)
             before = density
-            if not certain and not planar:
+            if not compared or self._errors.get(index, np.inf) <= self.tolerance:
                 break
-            if error is not None and error <= self.tolerance:
-                break
-        return density, error
+        self.densities[index] = density
+        self._medians[index] = float(density.quantile(0.5))
 
-    def _solve_at(self, delta: float, number: int, near: float | None) -> PanelDensity:
+    def _solved(self, index: int, number: int, near: int | None) -> PanelDensity:
         """Solve at one refinement; panels of another delta are discarded if they are inadequate."""
-        model = replace(self._model, delta=delta)
-        own_panels = self._panels.get((delta, number - 1))
+        own_panels = self._panels.get((index, number - 1))
         other = None if near is None or own_panels is not None else self._panels.get((near, number))
         planar = self._surfaces[0].planar
         resolution = Resolution.number(number, planar=planar)
@@ -274,24 +262,24 @@ class _Solver:
             resolution = replace(resolution, rounds=first.rounds, tolerance=first.tolerance)
         if other is not None:
             # Panels that are the same at neighbouring deltas make densities easy to interpolate.
-            once = replace(resolution, rounds=1)
-            density = self._integrated(number, model, once, other)
+            density = self._integrated(index, number, replace(resolution, rounds=1), other)
             if not self._cut_off(density) and remainder(density) <= resolution.tolerance:
                 return density
-        return self._integrated(number, model, resolution, own_panels)
+        return self._integrated(index, number, resolution, own_panels)
 
     def _integrated(
-        self, number: int, model: CountModel, resolution: Resolution, start: Panels | None
+        self, index: int, number: int, resolution: Resolution, start: Panels | None
     ) -> PanelDensity:
         if number not in self._surfaces:
             coarser = max(step for step in self._surfaces if step < number)
             nearest = self._solutions[coarser]
             self._surfaces[number] = self._surfaces[coarser].finer(number, nearest)
+        model = replace(self._model, delta=float(self.deltas[index]))
         solution, self._surfaces[number] = integrate(
             self._surfaces[number], model, resolution, start
         )
         self._solutions[number] = solution
-        self._panels[model.delta, number] = solution.panels
+        self._panels[index, number] = solution.panels
         return PanelDensity(breaks=solution.breaks, values=solution.marginal())
 
     def _cut_off(self, density: PanelDensity) -> bool:
@@ -303,82 +291,23 @@ class _Solver:
         below = density.breaks[0] > smallest and density.values[0, 0] > least
         return bool(above or below)
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Interpolation:
-    """How to interpolate: along which axis, and whether epsilon is measured in units of the median."""
-
-    axis: int
-    in_medians: bool
-
-
-INTERPOLATIONS = tuple(
-    _Interpolation(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1)
-)
-
-
-def _evenly(axis: FloatArray, count: int) -> list[int]:
-    """Indices whose values are evenly spread, including both ends."""
-    wanted = np.linspace(axis[0], axis[-1], count)
-    return sorted({int(np.argmin(np.abs(axis - value))) for value in wanted})
-
-
-def _middles(axes: Sequence[FloatArray], low: int, high: int) -> list[int]:
-    """The indices in the middle of a gap, along each axis."""
-    if high <= low + 1:
-        return []
-    inner = np.arange(low + 1, high)
-    return sorted(
-        {
-            int(inner[np.argmin(np.abs(axis[inner] - 0.5 * (axis[low] + axis[high])))])
-            for axis in axes
-        }
-    )
-
-
-class _Anchors:
-    """The deltas solved so far, by index, and interpolation between them."""
-
-    def __init__(
-        self, solver: _Solver, deltas: FloatArray, axes: Sequence[FloatArray], on_message: OnMessage
-    ) -> None:
-        self._solver, self._deltas, self._axes, self._on_message = solver, deltas, axes, on_message
-        self.densities: dict[int, PanelDensity] = {}
-        self.errors: dict[int, float] = {}
-        self._medians: dict[int, float] = {}
-
-    def solve(self, index: int, *, certain: bool) -> None:
-        """Solve at one of the deltas; with ``certain`` also estimate its own error."""
-        if index in self.densities:
-            return
-        delta = float(self._deltas[index])
-        near = min(self.densities, key=lambda i: abs(i - index), default=None)
-        self._on_message(f"delta {delta:.3g}")
-        density, error = self._solver.solve(
-            delta, None if near is None else float(self._deltas[near]), certain=certain
-        )
-        self.densities[index] = density
-        self._medians[index] = float(density.quantile(0.5))
-        if error is not None:
-            self.errors[index] = error
-
     def refinement_error(self, index: int) -> float:
         """The change between refinements; where not compared, the larger of the two neighbours'."""
-        below = [i for i in self.errors if i <= index]
-        above = [i for i in self.errors if i >= index]
+        below = max(i for i in self._errors if i <= index)
+        above = min(i for i in self._errors if i >= index)
         # Both ends were compared, so neither side is empty.
-        return max(self.errors[max(below)], self.errors[min(above)])
+        return max(self._errors[below], self._errors[above])
 
-    def interpolated(self, index: int, interpolation: _Interpolation) -> PanelDensity:
+    def interpolated(self, index: int, along: int, in_medians: bool) -> PanelDensity:
         """The density at a delta that was not solved, from those on either side."""
         known = sorted(self.densities)
         place = int(np.searchsorted(known, index))
         used = known[max(place - INTERPOLATED // 2, 0) : place + INTERPOLATED // 2]
-        axis = self._axes[interpolation.axis]
+        axis = self.axes[along]
         weights = lagrange(axis[used], np.array(axis[index]))
-        medians = np.array([self._medians[i] for i in used])
         scales = np.ones(len(used))
-        if interpolation.in_medians:
+        if in_medians:
+            medians = np.array([self._medians[i] for i in used])
             with np.errstate(divide="ignore", over="ignore"):
                 scales = medians / np.exp(weights @ np.log(medians))
         sides = [k for k, i in enumerate(used) if i in known[max(place - 1, 0) : place + 1]]

@@ -17,15 +17,15 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
-from epsilometer.engines.exact.groups import GroupSurface, SpreadGrid
+from epsilometer.engines.exact.groups import GroupSurface, SpreadGrid, Surface
 from epsilometer.engines.exact.integrate import Panels, integrate
 from epsilometer.engines.exact.posterior import GridPosterior, from_solution
 from epsilometer.engines.exact.resolution import Resolution
-from epsilometer.engines.exact.surface import AttackSurface, Surface
+from epsilometer.engines.exact.surface import AttackSurface
 from epsilometer.engines.exact.treatments import log_choices
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel
 from epsilometer.posteriors.panels import PanelDensity
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
@@ -61,16 +61,6 @@ class ExactSettings:
         if self.tolerance is not None:
             _validate.positive("tolerance", self.tolerance)
         _validate.whole_number("most_levels", self.most_levels, least=2, most=6)
-
-    def supports(self, counts: AttackCounts, model: CountModel) -> str | None:
-        """Why the engine cannot estimate this model from these counts; None if it can."""
-        if model.scatters(counts) and model.likelihood.parameters:
-            return (
-                "the exact engine does not support correlated counts in groups: use MCMC with "
-                "likelihood correlated (--engine mcmc), or the binomial likelihood if every challenge "
-                "had its own shadow models."
-            )
-        return None
 
     def estimate(
         self,
@@ -133,12 +123,14 @@ def make_surface(counts: AttackCounts, model: CountModel, deltas: Sequence[float
         If the counts are incompatible with the model, or the engine does not support it.
     """
     model.check(counts)
-    refusal = ExactSettings().supports(counts, model)
-    if refusal is not None:
-        raise InputError(refusal)
     deltas = tuple(deltas) or (model.delta,)
     if not model.scatters(counts):
         return AttackSurface.of(counts, model.likelihood, deltas)
+    if model.likelihood.parameters:
+        raise InputError(
+            "correlated counts in groups are not supported: use one row per base, or the binomial "
+            "likelihood if every challenge had its own shadow models."
+        )
     if model.dependence.scatter is not None and model.fixed_values(counts).get("spread") == 0:
         # Members share their rates, so a group is one attack up to binomial constants.
         pooled = counts.pooled()
@@ -162,11 +154,9 @@ def surface_of(posterior: GridPosterior) -> Surface:
         return posterior.surface
     counts, model, refinement = posterior.counts, posterior.model, posterior.accuracy.levels - 1
     surface = make_surface(counts, model)
-    if surface.method == "groups":
+    if isinstance(surface, GroupSurface):
         grid = cast("SpreadGrid", posterior.nuisance)
-        surface = GroupSurface.of(
-            counts, model, deltas=(model.delta,), refinement=refinement, grid=grid
-        )
+        surface = surface.of(counts, model, deltas=(model.delta,), refinement=refinement, grid=grid)
     elif refinement:
         surface = surface.finer(refinement, None)
     return surface.reaching(float(posterior.cells.epsilon.max()) * 1.01)

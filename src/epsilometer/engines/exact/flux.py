@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.engines.exact.kernels import Kernel
+from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.posteriors import panels
 
 CHUNK_LINES = 1024  # positions integrated together: their arrays fit a core's cache
@@ -34,14 +34,6 @@ NATS_BELOW_HIGHEST_EDGE = 45.0  # an edge farther below the highest of the four 
 HOPELESS = 150.0  # the same if peaks are only guessed: guesses are off by tens of nats at most
 LARGEST_T = 150.0  # beyond this, every flux decreases as e^-t
 END_MARGIN = 1e-9  # peaks are sought inside the edge, where no derivative divides by zero
-
-
-@dataclass(frozen=True, kw_only=True)
-class EdgeAccuracy:
-    """Accuracy of an edge integral: Gauss nodes, and the half-width in standard deviations."""
-
-    nodes: int
-    reach: float
 
 
 @lru_cache(maxsize=1)
@@ -63,7 +55,7 @@ def log_flux(
     d: FloatArray,
     t_speed: FloatArray,
     d_speed: FloatArray,
-    accuracy: EdgeAccuracy,
+    resolution: Resolution,
 ) -> FloatArray:
     """Return log of d/du [integral of g over R(t(u), d(u))] with (t', d') = (t_speed, d_speed).
 
@@ -83,7 +75,7 @@ def log_flux(
                 kernel.take(entry[part]).four_edges(),
                 *(np.tile(array[part], 4) for array in (t, d, t_speed, d_speed)),
             )
-            result[part] = edges.log_integrals(accuracy)
+            result[part] = edges.log_integrals(resolution)
 
     parts = [slice(start, start + CHUNK_LINES) for start in range(0, len(t), CHUNK_LINES)]
     list((map if len(t) < THREADED_LINES else thread_pool().map)(fill, parts))
@@ -109,7 +101,7 @@ class _Edge:
         columns = self.t, self.d, self.t_speed, self.d_speed
         return _Edge(self.kernel.take(index), *(column[index] for column in columns))
 
-    def log_integrals(self, accuracy: EdgeAccuracy) -> FloatArray:
+    def log_integrals(self, resolution: Resolution) -> FloatArray:
         """Log of the integral over all four sides; negligible sides are left out."""
         count = len(self.t) // 4
         first = self.guess()
@@ -123,7 +115,7 @@ class _Edge:
         offset = np.tile(highest, 4)[near]
         kept = np.flatnonzero(height[near] > offset - NATS_BELOW_HIGHEST_EDGE)
         total = np.zeros(4 * count)
-        total[near[kept]] = edges.take(kept).integral(centre[kept], offset[kept], accuracy)
+        total[near[kept]] = edges.take(kept).integral(centre[kept], offset[kept], resolution)
         logs = np.log(total.reshape(4, -1).sum(axis=0))
         return np.asarray(np.where(np.isfinite(highest), highest, 0.0) + logs)
 
@@ -235,11 +227,11 @@ class _Edge:
         return np.where(at_start, self.start + END_MARGIN, np.where(at_end, 1 - END_MARGIN, m))
 
     def integral(
-        self, centre: FloatArray, offset: FloatArray, accuracy: EdgeAccuracy
+        self, centre: FloatArray, offset: FloatArray, resolution: Resolution
     ) -> FloatArray:
         """Integral of exp(log_integrand - offset) over a window around the peak."""
-        low, high = self._window(centre, accuracy.reach)
-        points, weights = panels.gauss_legendre(accuracy.nodes)
+        low, high = self._window(centre, resolution.edge_reach)
+        points, weights = panels.gauss_legendre(resolution.edge_nodes)
         half = 0.5 * (high - low)
         # Attacks are on the last axis, so that NumPy's inner loops are long.
         m = low + half * (1 + points[:, None])

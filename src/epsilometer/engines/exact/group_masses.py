@@ -15,62 +15,51 @@ in `planar.py`: cumulative sums along one angle, cut by cubic polynomials at the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.engines.exact.planar import TINY, AverageGrid, Density
+from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Scatter
 
+#: In cells of a member's grid, which cannot resolve a smaller one.  Below it the log likelihood is
+#: interpolated to spread 0, where a group is one attack: there edges matter in proportion to the
+#: spread.
 SMALLEST_SPREAD = 0.6
-"""In cells of a member's grid, which cannot resolve a smaller one.  Below it the log likelihood is
-interpolated to spread 0, where a group is one attack: there edges matter in proportion to the spread."""
 
+#: Averages, one rate at a time, used to find the ends of a group's window.
 SEARCH_POINTS = 100
-"""Averages, one rate at a time, used to find the ends of a group's window."""
 
+#: How much truncating the scatter may change a member's log likelihood from one average to another:
+#: inside the region Z changes by a factor of about 4, from a corner to the middle.
 MOST_GAIN = 1.5
-"""How much truncating the scatter may change a member's log likelihood from one average to another:
-inside the region Z changes by a factor of about 4, from a corner to the middle."""
 
+#: Points beyond an edge that the polynomial in the edge's own cell needs.
 POINTS_BEYOND_EDGE = 2
-"""Points beyond an edge that the polynomial in the edge's own cell needs."""
 
+#: Smallest share of the scatter inside the region, relative to the largest among nearby averages:
+#: with less, an average is three spreads outside.
 LEAST_KEPT = 1e-3
-"""Smallest share of the scatter inside the region, relative to the largest among nearby averages: with
-less, an average is three spreads outside."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupAccuracy:
-    """Cells of a member's grid and points of the averages' grid, per side, and their extent.
-
-    The extent, ``reach``, is in standard deviations of a count.
-    """
-
-    cells: int
-    points: int
-    reach: float
 
 
 class ScatteredGroup:
     """One group of scattered members: the density of its average at any epsilon."""
 
     def __init__(
-        self, counts: AttackCounts, scatter: Scatter, spread: FloatArray, accuracy: GroupAccuracy
+        self, counts: AttackCounts, scatter: Scatter, spread: FloatArray, resolution: Resolution
     ) -> None:
         distinct, times = _distinct(counts)
-        sides = [_Rates(part, accuracy) for part in np.split(distinct, 2, axis=1)]
+        sides = [_Rates(part, resolution) for part in np.split(distinct, 2, axis=1)]
         # Each member has its own smallest spread, rounded to a power of sqrt(2), so that a few
         # values cover all members.
         cell = np.maximum(*(np.median(np.diff(side.edges), axis=1) for side in sides))
         floors = 2.0 ** (np.ceil(2 * np.log2(SMALLEST_SPREAD * cell)) / 2)
         wide = np.maximum(spread, floors[:, None])
-        windows = [_windows(scatter, side, wide, times, accuracy.reach) for side in sides]
-        self.grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
+        windows = [_windows(scatter, side, wide, times, resolution.plane_reach) for side in sides]
+        self.grid = AverageGrid.of_windows(windows[0], windows[1], resolution.group_points(2 / 3))
         averages = (self.grid.alpha, self.grid.beta)
         constant = -float(np.sum(np.log1p(counts.trials_h0) + np.log1p(counts.trials_h1)))
         # The part that does not depend on epsilon, with the Jacobian of rate = sin^2 angle.
@@ -80,7 +69,7 @@ class ScatteredGroup:
         self._parts: list[tuple[_Members, FloatArray]] = []
         for floor in np.unique(floors):
             mine = np.flatnonzero(floors == floor)
-            part = [_Rates(side, accuracy) for side in np.split(distinct[mine], 2, axis=1)]
+            part = [_Rates(side, resolution) for side in np.split(distinct[mine], 2, axis=1)]
             members = _Members(scatter, part, times[mine], wide[mine[0]], averages)
             share = (spread / wide[mine[0]])[:, None, None]
             self._parts.append((members, share))
@@ -114,14 +103,14 @@ class ScatteredGroup:
 class PooledGroup:
     """One group whose counts are added up and taken to be normal: nothing depends on epsilon."""
 
-    def __init__(self, counts: AttackCounts, spread: FloatArray, accuracy: GroupAccuracy) -> None:
+    def __init__(self, counts: AttackCounts, spread: FloatArray, resolution: Resolution) -> None:
         sides, logs = [], []
         for errors, trials in counts.by_hypothesis:
             number = float(trials.sum())
             extra = spread**2 * float((trials * (trials - 1.0)).sum()) / number**2
             sides.append((float(errors.sum()) / number, number, extra))
-        windows = [_normal_windows(*side, accuracy.reach) for side in sides]
-        grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
+        windows = [_normal_windows(*side, resolution.plane_reach) for side in sides]
+        grid = AverageGrid.of_windows(windows[0], windows[1], resolution.group_points(2 / 3))
         for (rate, number, extra), points in zip(sides, (grid.alpha, grid.beta), strict=True):
             binomial = np.maximum(points * (1 - points), TINY)
             variance = binomial / number + extra[:, None]
@@ -294,11 +283,12 @@ class _Rates:
     ``below`` is the posterior probability of the rate below each edge, under a uniform prior.
     """
 
-    def __init__(self, counts: FloatArray, accuracy: GroupAccuracy) -> None:
+    def __init__(self, counts: FloatArray, resolution: Resolution) -> None:
         count, trials = counts[:, :1], counts[:, 1:]
         self._count, self._rest = count, trials - count
-        low, high = _normal_windows(count[:, 0] / trials[:, 0], trials[:, 0], 0.0, accuracy.reach).T
-        self.edges = np.sin(np.linspace(low, high, accuracy.cells + 1, axis=1)) ** 2
+        x, n = count[:, 0], trials[:, 0]
+        low, high = _normal_windows(x / n, n, 0.0, resolution.plane_reach).T
+        self.edges = np.sin(np.linspace(low, high, resolution.group_points(1.5) + 1, axis=1)) ** 2
         self.below = self.probability_below(self.edges)
         self.points, half = _two_points(self.edges)
         self.weights = half * np.exp(self.log_density(self.points))

@@ -15,13 +15,7 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from epsilometer.engines.exact.flux import thread_pool
-from epsilometer.engines.exact.group_masses import (
-    Group,
-    GroupAccuracy,
-    PooledGroup,
-    ScatteredGroup,
-)
-from epsilometer.engines.exact.integrate import Solution
+from epsilometer.engines.exact.group_masses import Group, PooledGroup, ScatteredGroup
 from epsilometer.engines.exact.kernels import Guess
 from epsilometer.engines.exact.nuisance import LEAST_LOG_NUISANCE, Arrays, NuisanceGrid
 from epsilometer.engines.exact.planar import Density
@@ -29,18 +23,19 @@ from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.engines.exact.surface import AttackSurface
 from epsilometer.errors import InputError
 from epsilometer.model import region
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Prior
 from epsilometer.posteriors import panels
 from epsilometer.posteriors.panels import PanelDensity, invert
 
 if TYPE_CHECKING:
+    from epsilometer.engines.exact.integrate import Solution
     from epsilometer.engines.exact.posterior import GridPosterior
 
+#: Approximates a fixed strength of 1, the limit of thin rings.
 STRONGEST = 1 - 1e-6
-"""Approximates a fixed strength of 1, the limit of thin rings."""
 
 
 def _nodes(refinement: int) -> int:
@@ -94,25 +89,17 @@ class GroupSurface:
         """Tables of every group at the nodes of the spread, by default those for its prior."""
         prior = model.dependence.spread
         assert prior is not None
-        planar = Resolution.number(refinement, planar=True).planar
-        # The cost grows with the cube of the points per side, the accuracy with their square.
-        points = (planar.points + Resolution.number(0, planar=True).planar.points) // 2
+        resolution = Resolution.number(refinement, planar=True)
         if grid is None:
             grid = _first_spread_grid(prior, _nodes(refinement))
-        accuracy = GroupAccuracy(
-            # An average is known better than a member's rates, so fewer points suffice.
-            cells=3 * points // 2,
-            points=2 * points // 3,
-            reach=planar.reach,
-        )
         several, single = _several(counts), _single(counts)
         scatter = model.dependence.scatter
 
         def group(rows: IndexArray) -> Group:
             members = counts.take(rows)
             if scatter is None:
-                return PooledGroup(members, grid.spread, accuracy)
-            return ScatteredGroup(members, scatter, grid.spread, accuracy)
+                return PooledGroup(members, grid.spread, resolution)
+            return ScatteredGroup(members, scatter, grid.spread, resolution)
 
         alone = None
         if len(single):
@@ -202,16 +189,20 @@ class GroupSurface:
         return logs
 
 
+#: The likelihood of all counts together.
+Surface = AttackSurface | GroupSurface
+
+
 # --- the grid of the spread -----------------------------------------------------------------------
 
+#: Quantiles of the prior at the breaks between the first panels.
 FIRST_QUANTILES = np.array([0.2, 0.5, 0.8, 0.97])
-"""Quantiles of the prior at the breaks between the first panels."""
 
+#: Prior probability beyond the last panel.
 BEYOND_LAST_PANEL = 1e-5
-"""Prior probability beyond the last panel."""
 
+#: Posterior probability below which a panel at an end is dropped.
 NEGLIGIBLE_PANEL = 1e-4
-"""Posterior probability below which a panel at an end is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,10 +223,8 @@ class SpreadGrid(NuisanceGrid):
 
     def density(self, probability: FloatArray) -> PanelDensity:
         """The density with the given probabilities at the nodes."""
-        _, weights = panels.gauss_legendre(self.count)
-        half = 0.5 * np.diff(self.breaks)[:, None]
-        shaped = probability.reshape(len(half), self.count)
-        return PanelDensity(breaks=self.breaks, values=shaped / (half * weights))
+        _, weights = panels.panel_rule(self.breaks, self.count)
+        return PanelDensity(breaks=self.breaks, values=probability.reshape(weights.shape) / weights)
 
     def marginals(
         self, model: CountModel, counts: AttackCounts, probability: FloatArray
@@ -304,10 +293,8 @@ def _first_spread_grid(prior: Prior, count: int) -> SpreadGrid:
 
 def _spread_grid(prior: Prior, breaks: FloatArray, count: int) -> SpreadGrid:
     """Gauss-Legendre nodes between the given breaks."""
-    points, weights = panels.gauss_legendre(count)
-    half = 0.5 * np.diff(breaks)[:, None]
-    spread = (breaks[:-1, None] + half * (1 + points)).ravel()
-    log_weight = np.log((half * weights).ravel()) + prior.log_density(spread)
+    spread, weights = (part.ravel() for part in panels.panel_rule(breaks, count))
+    log_weight = np.log(weights) + prior.log_density(spread)
     return SpreadGrid(breaks=breaks, spread=spread, log_weight=log_weight)
 
 
@@ -315,16 +302,12 @@ def _refined(grid: SpreadGrid, prior: Prior, probability: FloatArray, count: int
     """A grid for the next step, finer where a coarser one found the posterior without resolving it."""
     if prior.fixed_value is not None:
         return grid
-    density = grid.density(probability)
-    half = 0.5 * np.diff(grid.breaks)
-    left = panels.tail(density.values @ panels.analysis_matrix(grid.count).T) * half
-    mass = probability.reshape(len(half), -1).sum(axis=1)
+    left = panels.left_unresolved(grid.breaks, grid.density(probability).values)
+    mass = probability.reshape(len(left), -1).sum(axis=1)
     live = np.flatnonzero(mass > NEGLIGIBLE_PANEL)
     kept = slice(int(live[0]), int(live[-1]) + 1)
-    middles = 0.5 * (grid.breaks[:-1] + grid.breaks[1:])[kept]
-    split = left[kept] > 0.02
-    breaks = np.sort(np.append(grid.breaks[kept.start : kept.stop + 1], middles[split]))
-    if kept.stop == len(half) and breaks[-1] < LARGEST_SPREAD:
+    breaks = panels.split_panels(grid.breaks[kept.start : kept.stop + 1], left[kept] > 0.02)
+    if kept.stop == len(left) and breaks[-1] < LARGEST_SPREAD:
         # The prior is negligible beyond this end, but the data may say otherwise.
         breaks = np.append(breaks, min(2 * breaks[-1], LARGEST_SPREAD))
     if kept.start == 0 and breaks[0] > 0:

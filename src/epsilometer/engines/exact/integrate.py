@@ -6,31 +6,26 @@ strength itself above, where rings become thin.  A fixed parameter is one node o
 halved until the unresolved part is below the resolution's tolerance.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.polynomial import legendre
 
 from epsilometer._arrays import FloatArray
+from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.nuisance import NuisanceGrid
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.engines.exact.rows import Rows, held_strength, panel_kinds, strength_panels
-from epsilometer.engines.exact.surface import Surface
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.model.count_model import CountModel
+from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Prior
 from epsilometer.posteriors import panels
 from epsilometer.posteriors.panels import panel_nodes, split_panels, trimmed, unresolved
 
-S = TypeVar("S", bound=Surface)
-
 LARGEST_AXIS_EPSILON = 600.0  # no axis or prior extends beyond: e^-600 nears underflow
+#: Standard errors of an attack's critical epsilon, up to which it may be at chance.
 AT_CHANCE = 5.0
-"""Standard errors of an attack's critical epsilon, up to which it may be at chance."""
 
 PRIOR_BEYOND = 1e-15  # prior probability beyond the initial end of the axis, which may move
 THINNEST = np.array(
@@ -113,8 +108,8 @@ class Solution:
 
 
 def integrate(
-    surface: S, model: CountModel, resolution: Resolution, start: Panels | None = None
-) -> tuple[Solution, S]:
+    surface: Surface, model: CountModel, resolution: Resolution, start: Panels | None = None
+) -> tuple[Solution, Surface]:
     """Return rows on panels that resolve the posterior, and the surface they came from.
 
     The surface is returned because it may have been extended, in epsilon or into tails.  ``start`` are

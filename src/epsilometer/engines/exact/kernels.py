@@ -99,9 +99,10 @@ class Kernel(PlaneKernel):
     def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
         """First and second partial derivatives of log g."""
 
-    @abstractmethod
     def reflected(self) -> Self:
-        """The same likelihood as a function of (1 - alpha, 1 - beta)."""
+        """The same likelihood as a function of (1 - alpha, 1 - beta); of counts, unless overridden."""
+        (x, n0), (y, n1) = self.sides()
+        return replace(self, observed_h0=n0 - x, observed_h1=n1 - y)
 
     def exchanged(self) -> Self:
         """The same likelihood as a function of (beta, alpha)."""
@@ -158,10 +159,6 @@ class BinomialKernel(Kernel):
         for count, trials in self.sides():
             total = total + xlogy(count, count / trials) + xlog1py(trials - count, -count / trials)
         return np.asarray(total)
-
-    def reflected(self) -> Self:
-        (x, n0), (y, n1) = self.sides()
-        return replace(self, observed_h0=n0 - x, observed_h1=n1 - y)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         total = self.log_constant + 0.0

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from epsilometer._arrays import BoolArray, Columns, FloatArray, IndexArray
-from epsilometer.engines.exact.flux import EdgeAccuracy, log_flux, rounding
+from epsilometer.engines.exact.flux import log_flux, rounding
 from epsilometer.engines.exact.kernels import Guess, Kernel
+from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.errors import NotConvergedError
 from epsilometer.posteriors import panels
 
@@ -55,11 +56,11 @@ class Masses(ABC):
         return self
 
 
-def delta_nodes(delta: float, count: int) -> FloatArray:
-    """Chebyshev points of [0, delta], including the ends; just [0] if delta is 0."""
-    if delta == 0:
+def chebyshev_points(end: float, count: int) -> FloatArray:
+    """Chebyshev points of [0, end], including the ends; just [0] if the end is 0."""
+    if end == 0:
         return np.zeros(1)
-    return np.asarray(0.5 * delta * (1 - np.cos(np.pi * np.arange(count) / (count - 1))))
+    return np.asarray(0.5 * end * (1 - np.cos(np.pi * np.arange(count) / (count - 1))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +76,12 @@ class Paths:
     length: float
 
     def log_flux(
-        self, kernel: Kernel, path: IndexArray, u: FloatArray, accuracy: EdgeAccuracy
+        self, kernel: Kernel, path: IndexArray, u: FloatArray, resolution: Resolution
     ) -> FloatArray:
         """Log flux at the positions u of the given paths."""
         t_rate, d_rate = np.full_like(u, self.t_rate), np.full_like(u, 1 - self.t_rate)
         d = self.d_start[path] + d_rate * u
-        return log_flux(kernel, self.entry[path], t_rate * u, d, t_rate, d_rate, accuracy)
+        return log_flux(kernel, self.entry[path], t_rate * u, d, t_rate, d_rate, resolution)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,21 +92,6 @@ class _Sampled(Columns):
     low: FloatArray
     high: FloatArray
     values: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableAccuracy:
-    """Required accuracy of a table.
-
-    ``tolerance`` bounds the unresolved part of the log flux on a panel of ``nodes`` nodes, down to
-    ``depth`` nats below the path's largest flux; ``points`` are those of a part of the masses.
-    """
-
-    edge: EdgeAccuracy
-    nodes: int
-    points: int
-    tolerance: float
-    depth: float
 
 
 class _Rule(NamedTuple):
@@ -146,7 +132,7 @@ class FluxTable:
     """Log masses along paths, before a position and beyond it."""
 
     def __init__(
-        self, kernel: Kernel, paths: Paths, seeds: FloatArray, accuracy: TableAccuracy
+        self, kernel: Kernel, paths: Paths, seeds: FloatArray, resolution: Resolution
     ) -> None:
         """Build the table.
 
@@ -156,15 +142,15 @@ class FluxTable:
         noise = rounding(kernel)
 
         def sampled(path: IndexArray, low: FloatArray, high: FloatArray) -> _Sampled:
-            points, _ = panels.gauss_legendre(accuracy.nodes)
+            points, _ = panels.gauss_legendre(resolution.flux_nodes)
             u = (low[:, None] + 0.5 * (high - low)[:, None] * (1 + points)).ravel()
-            flux = paths.log_flux(kernel, np.repeat(path, accuracy.nodes), u, accuracy.edge)
-            values = np.maximum(flux, LEAST_LOG_FLUX).reshape(len(path), accuracy.nodes)
+            flux = paths.log_flux(kernel, np.repeat(path, resolution.flux_nodes), u, resolution)
+            values = np.maximum(flux, LEAST_LOG_FLUX).reshape(len(path), resolution.flux_nodes)
             return _Sampled(path=path, low=low, high=high, values=values)
 
         samples = sampled(*_first_panels(len(seeds), paths.length, seeds))
         for _ in range(MOST_HALVINGS):
-            split = _to_split(len(seeds), samples, accuracy, noise)
+            split = _to_split(len(seeds), samples, resolution, noise)
             if not split.any():
                 break
             coarse = samples.take(split)
@@ -180,15 +166,15 @@ class FluxTable:
             raise NotConvergedError(
                 f"the edge fluxes were not resolved after {MOST_HALVINGS} rounds of refinement."
             )
-        self._tabulate(len(seeds), samples, accuracy, noise)
+        self._tabulate(len(seeds), samples, resolution, noise)
 
-    def _tabulate(self, count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> None:
+    def _tabulate(self, count: int, found: _Sampled, resolution: Resolution, noise: float) -> None:
         """Sum the flux between the points of all parts, forwards and backwards."""
         path, low, high, values = found.path, found.low, found.high, found.values
-        rule = _rule(accuracy.nodes, accuracy.points)
+        rule = _rule(resolution.flux_nodes, resolution.mass_points)
         local = rule.local
         fluxes = values @ rule.to_inner.T
-        rough = np.flatnonzero(_unresolved(values, accuracy.tolerance * TAIL_FACTOR, noise))
+        rough = np.flatnonzero(_unresolved(values, resolution.flux_tolerance * TAIL_FACTOR, noise))
         if len(rough):
             # Too deep to matter.  A polynomial might oscillate there; straight lines do not.
             fluxes[rough] = _with_ends(path, values)[rough] @ rule.straight.T
@@ -211,8 +197,8 @@ class FluxTable:
         beyond = np.logaddexp.accumulate(backwards, axis=1)[:, ::-1]
         starts = np.concatenate([np.full((count, 1), -np.inf), before], axis=1)
         # Points of parts: the last of one is the first of the next.
-        size = accuracy.points - 1
-        index = columns[:, ::size, None] + np.arange(accuracy.points)
+        size = resolution.mass_points - 1
+        index = columns[:, ::size, None] + np.arange(resolution.mass_points)
         rows = path[:, None, None]
         width = half[:, None, None]
         part_low = low[:, None] + 2 * half[:, None] * np.arange(PARTS)
@@ -222,7 +208,9 @@ class FluxTable:
         with np.errstate(divide="ignore", invalid="ignore"):
             inside = starts[rows, index] - np.where(from_start[:, None, None], np.log(position), 0)
         inside = np.where(position == 0, fluxes[:, -1][:, None, None], inside)
-        both = np.stack([inside, beyond[rows, index]], axis=2).reshape(-1, 2, accuracy.points)
+        both = np.stack([inside, beyond[rows, index]], axis=2).reshape(
+            -1, 2, resolution.mass_points
+        )
         # Masses are monotone along a path, and so are their logarithms between points; only on the
         # first panel, where they are divided by the position, they need not be.
         slack = np.where(np.repeat(from_start, PARTS)[:, None], np.ptp(both, axis=2), 0.0)
@@ -289,7 +277,7 @@ def _first_panels(
     return path[:-1][joined], flat[:-1][joined], flat[1:][joined]
 
 
-def _to_split(count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> BoolArray:
+def _to_split(count: int, found: _Sampled, resolution: Resolution, noise: float) -> BoolArray:
     """Panels on which the log flux is not yet a polynomial, down to the required depth."""
     path, values = found.path, found.values
     peak = values.max(axis=1)
@@ -300,8 +288,8 @@ def _to_split(count: int, found: _Sampled, accuracy: TableAccuracy, noise: float
     peak = np.maximum(peak, np.maximum(whole[:, 0], whole[:, -1]))
     below = top[path] - peak
     relaxed = np.exp(np.clip(below - EVEN_DEPTH, 0.0, 20.0) / 4)
-    allowed = accuracy.tolerance * np.minimum(relaxed, TAIL_FACTOR)
-    split = (below < accuracy.depth) & _unresolved(values, allowed, noise)
+    allowed = resolution.flux_tolerance * np.minimum(relaxed, TAIL_FACTOR)
+    split = (below < resolution.depth) & _unresolved(values, allowed, noise)
     return np.asarray(split & (found.high - found.low > 1e-13 * (1 + found.high)))
 
 
@@ -339,7 +327,7 @@ class FluxMasses(Masses):
         nuisance_nodes: int,
         nodes: FloatArray,
         end: float,
-        accuracy: TableAccuracy,
+        resolution: Resolution,
     ) -> None:
         self.delta_nodes = nodes
         self._nuisance = nuisance_nodes
@@ -350,14 +338,14 @@ class FluxMasses(Masses):
         paths = Paths(entry=index, d_start=d_start, t_rate=1.0, length=end + BEYOND_END)
         guesses = guess.take(index)
         seeds = guesses.critical_epsilon(d_start)[:, None] + guesses.width[:, None] * SEED_STEPS
-        self._table = FluxTable(kernel, paths, seeds, accuracy)
+        self._table = FluxTable(kernel, paths, seeds, resolution)
         self._strip = np.full((entries, count), -np.inf)
         if count > 1:
             # The strips R(0, d), at which the paths along t start.
             every, end = np.arange(entries), float(nodes[-1])
             paths = Paths(entry=every, d_start=np.zeros(entries), t_rate=0.0, length=end)
             seeds = (1 - guess.large - guess.small)[:, None] + end * np.array([-0.25, 0.0, 0.25])
-            strip = FluxTable(kernel, paths, seeds, accuracy)
+            strip = FluxTable(kernel, paths, seeds, resolution)
             shape = (entries, count - 1)
             where = np.broadcast_to(every[:, None], shape)
             self._strip[:, 1:], _ = strip.log_masses(where, np.broadcast_to(nodes[1:], shape))

@@ -16,9 +16,9 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedCounts
+from epsilometer.model.models import CountModel
 from epsilometer.posteriors import panels
 from epsilometer.posteriors.panels import PanelDensity
 
@@ -44,8 +44,8 @@ class NuisanceGrid:
     The defaults are those of a grid without parameters.
     """
 
+    #: Log prior weight of each node.
     log_weight: FloatArray
-    """Log prior weight of each node."""
 
     @property
     def typical_node(self) -> int:

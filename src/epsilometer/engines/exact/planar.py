@@ -19,7 +19,8 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.exact.flux import thread_pool
 from epsilometer.engines.exact.kernels import Guess, Kernel
-from epsilometer.engines.exact.mass_tables import Masses
+from epsilometer.engines.exact.mass_tables import Masses, chebyshev_points
+from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.model import region
 
 if TYPE_CHECKING:
@@ -31,15 +32,6 @@ KNOWN = 1e-12  # above this fraction a mass has some correct digits
 # Growth of panels of t away from a critical epsilon, and their largest width: logarithms of masses
 # are nearly straight there. With half of either no quantile of the paper's audits moves by 1e-3.
 GROWTH, WIDEST_PLANAR_STEP = 0.6, 6.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanarAccuracy:
-    """Grid points per side, their extent in standard deviations, and points of a panel in t."""
-
-    points: int
-    reach: float
-    nodes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,23 +57,21 @@ class PlanarMasses(Masses):
         nuisance_nodes: int,
         nodes: FloatArray,
         end: float,
-        accuracy: PlanarAccuracy,
+        resolution: Resolution,
     ) -> None:
         self.delta_nodes = nodes
-        self._nuisance, self._accuracy = nuisance_nodes, accuracy
+        self._nuisance, self._resolution = nuisance_nodes, resolution
         self._kernel, self._end = kernel, end
         self._guess = Guess.of(kernel)
         attacks = range(len(kernel) // nuisance_nodes)
         self._lines = list(thread_pool().map(self._line, attacks))
 
     def _line(self, attack: int) -> _Lines:
-        kernel, accuracy, nodes = self._kernel, self._accuracy, self.delta_nodes
+        kernel, resolution, nodes = self._kernel, self._resolution, self.delta_nodes
         entries = np.arange(self._nuisance) * (len(kernel) // self._nuisance) + attack
         breaks = _t_breaks(self._guess.take(entries), float(nodes[-1]), self._end)
-        local = 0.5 - 0.5 * np.cos(np.pi * np.arange(accuracy.nodes) / (accuracy.nodes - 1))
-        t = np.append(
-            (breaks[:-1, None] + np.diff(breaks)[:, None] * local[:-1]).ravel(), self._end
-        )
+        local = chebyshev_points(1.0, resolution.plane_nodes)[:-1]
+        t = np.append((breaks[:-1, None] + np.diff(breaks)[:, None] * local).ravel(), self._end)
         rate_0, worth_0, rate_1, worth_1 = (column[entries] for column in kernel.observed())
         # The region is symmetric in alpha and beta.  The rate nearer to an end is put on phi, where
         # the edge is resolved within a cell: at large t it runs close to that end.
@@ -91,13 +81,13 @@ class PlanarMasses(Masses):
         starts = np.flatnonzero(np.append(True, np.any(np.diff(width, axis=0) != 0, axis=1)))
         if len(set(np.diff(np.append(starts, len(entries))).tolist())) > 1:
             starts = np.arange(len(entries))
-        grids, logs = [], []
+        grids, logs, points = [], [], resolution.plane_points
         for part in np.split(np.arange(len(entries)), starts[1:]):
-            windows = kernel.windows(int(entries[part[0]]), accuracy.reach)
+            windows = kernel.windows(int(entries[part[0]]), resolution.plane_reach)
             across, along = windows[::-1] if swapped else windows
             # Midpoints in theta across one window, including the ends in phi along the other.
-            step = (across[1] - across[0]) * (np.arange(accuracy.points) + 0.5) / accuracy.points
-            theta, phi = across[0] + step, np.linspace(*along, accuracy.points + 1)
+            step = (across[1] - across[0]) * (np.arange(points) + 0.5) / points
+            theta, phi = across[0] + step, np.linspace(*along, points + 1)
             angles = (phi, theta) if swapped else (theta, phi)
             density = kernel.log_angle_density(entries[part], *angles)
             logs.append(density.transpose(0, 2, 1) if swapped else density)
@@ -108,16 +98,14 @@ class PlanarMasses(Masses):
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         chosen = self._lines[part]
-        area = log_areas(t, self.delta_nodes)[:, :, None]
+        area = log_areas(t, self.delta_nodes[:, None])[:, :, None]
         shape = (*area.shape[:2], len(chosen), self._nuisance)
         inside, outside = np.empty(shape), np.empty(shape)
         for number, line in enumerate(chosen):
-            matrix = _interpolation(line, t, self._accuracy.nodes)
+            matrix = _interpolation(line, t, self._resolution.plane_nodes)
             for masses, values in ((inside, line.inside), (outside, line.outside)):
-                logs = (matrix @ values.reshape(len(line.t), -1)).reshape(
-                    len(t), -1, self._nuisance
-                )
-                masses[:, :, number] = logs.transpose(1, 0, 2)
+                logs = matrix @ values.reshape(len(line.t), -1)
+                masses[:, :, number] = logs.reshape(len(t), *shape[::3]).transpose(1, 0, 2)
             inside[:, :, number] += area
         return inside, outside
 
@@ -126,12 +114,12 @@ def _interpolation(line: _Lines, t: FloatArray, count: int) -> csr_array:
     """The sparse matrix from values at a line's nodes to polynomials of its panels at t."""
     from scipy.sparse import csr_array
 
-    local = 0.5 - 0.5 * np.cos(np.pi * np.arange(count) / (count - 1))
     barycentric = (-1.0) ** np.arange(count)
     barycentric[[0, -1]] *= 0.5
     panel = np.searchsorted(line.breaks, t, side="right") - 1
     panel = np.clip(panel, 0, len(line.breaks) - 2)
-    gap = ((t - line.breaks[panel]) / np.diff(line.breaks)[panel])[:, None] - local
+    gap = ((t - line.breaks[panel]) / np.diff(line.breaks)[panel])[:, None]
+    gap = gap - chebyshev_points(1.0, count)
     terms = barycentric / np.where(np.abs(gap) < 1e-14, 1e-14, gap)
     weights = terms / terms.sum(axis=1, keepdims=True)
     columns = panel[:, None] * (count - 1) + np.arange(count)
@@ -181,7 +169,7 @@ def _log_masses(
     mass = _between(np.stack(edges, axis=-1), phi, sums, density)
     mass = mass.reshape(grids, len(t), len(nodes), width)
     mass = np.moveaxis(mass, 0, 2).reshape(len(t), len(nodes), -1)
-    area = log_areas(np.maximum(t, 1e-12), nodes).T[:, :, None]
+    area = log_areas(np.maximum(t, 1e-12), nodes[:, None]).T[:, :, None]
     # A line has neither mass nor area; next to it their ratio is the same.
     mass[0, 0] = mass[1, 0] * np.exp(area[0, 0] - area[1, 0])
     inside = np.log(np.maximum(mass, CUMULATIVE_ROUNDING * whole)) - area + unit
@@ -190,9 +178,11 @@ def _log_masses(
     return inside, outside
 
 
-def log_areas(t: FloatArray, nodes: FloatArray) -> FloatArray:
-    """Log areas of R(t, d), (d, t)."""
-    return np.stack([region.log_area(t, float(d)) for d in nodes])
+def log_areas(t: FloatArray, d: FloatArray) -> FloatArray:
+    """Log areas of R(t, d), as :func:`epsilometer.model.region.log_area` but for arrays of d."""
+    corner = np.exp(-t) / (1 + np.exp(-t))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
 
 
 def _log_outside(t: FloatArray, outside: FloatArray, whole: FloatArray) -> FloatArray:

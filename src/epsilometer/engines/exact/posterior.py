@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.integrate import Panels, Solution
 from epsilometer.engines.exact.nuisance import NuisanceGrid
-from epsilometer.engines.exact.surface import Surface
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
-from epsilometer.posteriors import trees
-from epsilometer.posteriors.panels import PanelDensity, panel_nodes, split_panels, unresolved
+from epsilometer.model.models import CountModel
+from epsilometer.posteriors import panels, trees
+from epsilometer.posteriors.panels import PanelDensity, invert, panel_nodes
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.posteriors.provenance import Provenance
+from epsilometer.posteriors.provenance import Accuracy, Provenance
 
 if TYPE_CHECKING:
     import xarray
-
-from collections.abc import Sequence
-from itertools import pairwise
-
-from epsilometer import _validate
-from epsilometer._arrays import IntArray
-from epsilometer.posteriors.panels import invert, table
 
 POOLED_POINTS = 4000  # strengths at which the rows' distribution functions are summed
 
@@ -48,22 +43,10 @@ class Cells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracy:
-    """The exact engine's error estimate.
+class GridAccuracy(Accuracy):
+    """The exact engine's error estimate: of quantiles and means; and the method it used."""
 
-    ``error`` is the largest change of any checked quantile or mean between the last two refinement
-    steps, relative for values above 1; ``levels`` is the number of steps.
-    """
-
-    error: float
-    tolerance: float
-    levels: int
     method: str
-
-    @property
-    def met(self) -> bool:
-        """Whether the error estimate is within the tolerance."""
-        return self.error <= self.tolerance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -77,7 +60,7 @@ class GridPosterior(CountPosterior):
     cells: Cells
     nuisance: NuisanceGrid
     log_evidence: float
-    accuracy: Accuracy
+    accuracy: GridAccuracy
     surface: Surface | None = None
     panels: Panels | None = None
 
@@ -87,17 +70,11 @@ class GridPosterior(CountPosterior):
 
     @property
     def engine_description(self) -> str:
-        accuracy = self.accuracy
-        shown = f"{accuracy.error:.1e}" if np.isfinite(accuracy.error) else "unknown"
-        return (
-            f"exact quadrature; estimated error {shown}, tolerance {accuracy.tolerance:.0e} "
-            f"{'met' if accuracy.met else 'NOT MET'}"
-        )
+        return f"exact quadrature; {self.accuracy}"
 
     @property
     def quality(self) -> dict[str, object]:
-        accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
-        return {"accuracy": accuracy, "log_evidence": self.log_evidence}
+        return {"accuracy": self.accuracy.to_dict(), "log_evidence": self.log_evidence}
 
     def _estimated(self, parameter: str) -> PanelDensity:
         return self.marginals[parameter]
@@ -132,7 +109,7 @@ def from_solution(
         cells=cells,
         nuisance=solution.nuisance,
         log_evidence=top + float(np.log(evidence / prior_share(model, counts))),
-        accuracy=Accuracy(error=np.inf, tolerance=0.0, levels=1, method=method),
+        accuracy=GridAccuracy(error=np.inf, tolerance=0.0, levels=1, method=method),
     )
 
 
@@ -195,10 +172,10 @@ def _strength_density(
     values = evaluate(panel_nodes(breaks, count))
     for _ in range(3):
         # Finer panels would only resolve the joints between the rows' own polynomials.
-        split = unresolved(breaks, values, 1e-5) & (np.diff(breaks) > 2e-9)
+        split = panels.unresolved(breaks, values, 1e-5) & (np.diff(breaks) > 2e-9)
         if not split.any():
             break
-        breaks = split_panels(breaks, split)
+        breaks = panels.split_panels(breaks, split)
         kept = np.repeat(~split, 1 + split)
         finer = np.empty((len(kept), count))
         finer[kept] = values[~split]
@@ -314,7 +291,7 @@ def _corrected(
     """
     if "epsilon" in posterior.parameters:
         epsilon = posterior.cells.epsilon[np.unique(posterior.cells.row)]
-        points, cumulative = table(posterior.marginals["epsilon"])
+        points, cumulative = panels.table(posterior.marginals["epsilon"])
         mass, middle = np.diff(cumulative), 0.5 * (points[1:] + points[:-1])
         count = len(epsilon)
         share = np.interp(middle, epsilon, np.arange(count))

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from epsilometer.engines.exact.flux import EdgeAccuracy
-from epsilometer.engines.exact.mass_tables import TableAccuracy
-from epsilometer.engines.exact.planar import PlanarAccuracy
-
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
@@ -17,8 +13,15 @@ class Resolution:
     which averages out in the posterior but would be refined indefinitely.
     """
 
-    table: TableAccuracy  # tabulation of masses from fluxes
-    planar: PlanarAccuracy  # the same by quadrature in the plane of both rates
+    edge_nodes: int  # Gauss nodes of the flux across an edge
+    edge_reach: float  # their extent, in standard deviations
+    flux_nodes: int  # of a panel of log fluxes
+    flux_tolerance: float  # unresolved part of the log flux on such a panel
+    depth: float  # nats below the largest flux of a path down to which that is so
+    mass_points: int  # of a part of the masses
+    plane_points: int  # grid points per side of plane quadrature
+    plane_reach: float  # their extent, in standard deviations of a count
+    plane_nodes: int  # of a panel of t
     nuisance: tuple[int, int]  # nodes of each nuisance parameter
     more_delta_nodes: int  # pairs of nodes in d beyond the minimum
     nodes: int  # of a panel of epsilon or of the strength
@@ -34,14 +37,15 @@ class Resolution:
         """
         deeper = max(index - 1, 0)
         return cls(
-            table=TableAccuracy(
-                edge=EdgeAccuracy(nodes=16 + 6 * deeper, reach=5.8 + 0.6 * deeper),
-                nodes=9 + 2 * deeper,
-                points=7 + deeper,
-                tolerance=3e-5 * 0.03**deeper,
-                depth=30.0,
-            ),
-            planar=PlanarAccuracy(points=36 + 12 * index, reach=6.3 + 0.5 * index, nodes=7 + index),
+            edge_nodes=16 + 6 * deeper,
+            edge_reach=5.8 + 0.6 * deeper,
+            flux_nodes=9 + 2 * deeper,
+            flux_tolerance=3e-5 * 0.03**deeper,
+            depth=30.0,
+            mass_points=7 + deeper,
+            plane_points=36 + 12 * index,
+            plane_reach=6.3 + 0.5 * index,
+            plane_nodes=7 + index,
             nuisance=(5 + index, 4 + index),
             more_delta_nodes=deeper,
             nodes=5 + index if planar else (6, 7, 10, 12, 14, 16)[index],
@@ -53,5 +57,12 @@ class Resolution:
 
     def for_bases(self, number: int) -> Resolution:
         """The same step for this number of bases: errors of their log likelihoods add up like noise."""
-        share = min(1.0, (10 / number) ** 0.5)
-        return replace(self, table=replace(self.table, tolerance=share * self.table.tolerance))
+        return replace(self, flux_tolerance=min(1.0, (10 / number) ** 0.5) * self.flux_tolerance)
+
+    def group_points(self, share: float) -> int:
+        """Points per side of a group, as a share of those of plane quadrature, about.
+
+        The cost grows with the cube of the points per side, the accuracy with their square.
+        """
+        least = Resolution.number(0, planar=True).plane_points
+        return int(share * ((self.plane_points + least) // 2))

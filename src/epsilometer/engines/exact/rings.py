@@ -4,8 +4,6 @@ The mass of R_s(epsilon, delta) is a difference of masses inside or outside its 
 side with less cancellation.  The inner edge is at d = s delta, between the nodes of a table.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
@@ -114,19 +112,14 @@ class Rings:
         """
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
         with np.errstate(invalid="ignore"):
-            density = log_in - log_areas(self._positions, table.delta_nodes)[..., None, None]
+            density = (
+                log_in - log_areas(self._positions, table.delta_nodes[:, None])[..., None, None]
+            )
         deep = (density[-1] < largest - DEEP_CELL) & (self._positions > 0)[:, None, None]
         where = near & deep.take(self._core, axis=0)
         if where.any():
-            area = _log_area_at(self._positions[self._core], self._d)[:, None, None]
+            area = log_areas(self._positions[self._core], self._d)[:, None, None]
             np.copyto(in_core, self._at_cores(table, density) + area, where=where)
-
-
-def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
-    """Log area of R(t, d), element by element."""
-    corner = np.exp(-t) / (1 + np.exp(-t))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
 
 
 def merged(values: FloatArray) -> tuple[FloatArray, IndexArray]:

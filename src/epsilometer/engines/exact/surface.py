@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.engines.exact.flux import log_flux, thread_pool
 from epsilometer.engines.exact.kernels import Guess, Kernel
-from epsilometer.engines.exact.mass_tables import FluxMasses, Masses, delta_nodes
+from epsilometer.engines.exact.mass_tables import FluxMasses, Masses, chebyshev_points
 from epsilometer.engines.exact.nuisance import NuisanceGrid
 from epsilometer.engines.exact.planar import PlanarMasses
 from epsilometer.engines.exact.resolution import Resolution
@@ -40,64 +40,6 @@ BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
 SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical epsilon
 THIN = 0.95  # thinner rings are integrated by fluxes even with plane quadrature: no differences
 THIN_NODES = 6  # Gauss nodes across a thin ring, on which the flux hardly changes
-
-
-class Surface(Protocol):
-    """The likelihood of all counts together."""
-
-    @property
-    def nuisance(self) -> NuisanceGrid:
-        """The nodes of the nuisance parameters and their prior weights."""
-
-    @property
-    def smallest_epsilon(self) -> float:
-        """The smallest epsilon on the axis."""
-
-    @property
-    def guess(self) -> Guess:
-        """Approximate critical epsilon of the attacks."""
-
-    @property
-    def method(self) -> str:
-        """The name of the method, one word."""
-
-    @property
-    def planar(self) -> bool:
-        """Whether masses come from plane quadrature, which is less accurate than fluxes."""
-
-    def first(self) -> Self:
-        """The same likelihood without refinement."""
-
-    def each(
-        self, epsilon: FloatArray, strength: FloatArray, delta: float
-    ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """Each part that can be left out: its rows of the counts, its log likelihood by point."""
-
-    def without(self, row: int) -> Self:
-        """The same likelihood without one base."""
-
-    def finer(self, refinement: int, solution: Any) -> Self:
-        """The same likelihood at a finer resolution, refined where a solution found the posterior."""
-
-    def reaching(self, end: float) -> Self:
-        """The same surface for epsilon up to ``end``."""
-
-    def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
-        """Log likelihood (point, nuisance node); ``strength`` is paired with ``epsilon``."""
-
-    def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
-        """How far below its total mass the ring of some attack is at these points, in nats."""
-
-    def deepened(self, depth: float) -> Self:
-        """The same surface, accurate further down into the tails."""
-
-    @property
-    def depth(self) -> float:
-        """The deficit down to which it is accurate."""
-
-    @property
-    def common_error(self) -> float:
-        """Error that this refinement step may share with the previous one, hidden from comparisons."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,17 +94,21 @@ class AttackSurface:
 
     @property
     def method(self) -> str:
+        """The name of the method, one word."""
         return "grid"
 
     @property
     def planar(self) -> bool:
+        """Whether masses come from plane quadrature, which is less accurate than fluxes."""
         return treatment_of(self.likelihood).planar
 
     @property
     def smallest_epsilon(self) -> float:
+        """The smallest epsilon on the axis."""
         return self.likelihood.smallest_epsilon(self.counts)
 
     def first(self) -> AttackSurface:
+        """The same likelihood without refinement."""
         self.refinements[self.refinement] = self
         if not self.planar and self.refinement <= 1:
             return replace(self, refinement=0)
@@ -191,28 +137,32 @@ class AttackSurface:
     # --- derived surfaces -----------------------------------------------------------------------
 
     def reaching(self, end: float) -> AttackSurface:
+        """The same surface for epsilon up to ``end``."""
         return self if end <= self.end else replace(self, end=end, tables={})
 
     @property
     def depth(self) -> float:
+        """The deficit down to which it is accurate."""
         # Plane quadrature has no limited depth: below its rounding it extrapolates the logarithm.
-        return np.inf if self.planar else self.resolution.table.depth
+        return np.inf if self.planar else self.resolution.depth
 
     @property
     def common_error(self) -> float:
+        """Error that this refinement step may share with the previous one, hidden from comparisons."""
         # The first two steps share the fluxes; their tolerance bounds errors of log likelihoods.
-        return 0.0 if self.planar else self.resolution.table.tolerance
+        return 0.0 if self.planar else self.resolution.flux_tolerance
 
     def deepened(self, depth: float) -> AttackSurface:
+        """The same surface, accurate further down into the tails."""
         if depth > CONTRADICTION:
             raise ContradictionError(
                 "the attacks contradict each other or the prior so strongly that their likelihood "
                 f"falls below e^-{CONTRADICTION:.0f}; check the counts, or widen the prior of epsilon."
             )
-        table = replace(self.resolution.table, depth=depth)
-        return replace(self, resolution=replace(self.resolution, table=table), tables={})
+        return replace(self, resolution=replace(self.resolution, depth=depth), tables={})
 
     def without(self, row: int) -> AttackSurface:
+        """The same likelihood without one base."""
         fewer = self.multiplicity.copy()
         fewer[self.counts.which_distinct()[row]] -= 1
         refinements = self.refinements.items()
@@ -224,6 +174,7 @@ class AttackSurface:
 
     @property
     def guess(self) -> Guess:
+        """Approximate critical epsilon of the attacks."""
         nodes = len(self.nuisance)
         # A narrow nuisance node; the very narrowest may have negligible weight.
         node = min(self.nuisance.typical_node, nodes - 1)
@@ -233,6 +184,7 @@ class AttackSurface:
     # --- evaluation -----------------------------------------------------------------------------
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
+        """Log likelihood (point, nuisance node); ``strength`` is paired with ``epsilon``."""
         number = float(self.multiplicity.sum())
         total = np.zeros((len(strength), len(self.nuisance)))
 
@@ -250,7 +202,7 @@ class AttackSurface:
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        # Each kind of base separately.
+        """Each kind of base: its rows of the counts, and its log likelihood (point, nuisance node)."""
         rows = self.counts.which_distinct()
         area = _log_area(epsilon, strength, delta)[:, None]
         for attacks, logs in self._each_part(epsilon, strength, delta, _unchanged):
@@ -258,6 +210,7 @@ class AttackSurface:
                 yield np.flatnonzero(rows == attack), logs[:, number] - area
 
     def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
+        """How far below its total mass the ring of some attack is at these points, in nats."""
         worst = 0.0
         if np.all(strength == 1):
             # Fluxes are as accurate in a tail as anywhere; only tables have a depth.
@@ -320,16 +273,16 @@ class AttackSurface:
         entry = np.broadcast_to(np.arange(nodes) * number + attacks[:, None], shape).ravel()
         e = np.broadcast_to(epsilon[:, None, None], shape).ravel()
         s = np.broadcast_to(strength[:, None, None], shape).ravel()
-        edge, flat = self.resolution.table.edge, np.full(len(e), delta)
+        resolution, flat = self.resolution, np.full(len(e), delta)
         points, weights = panels.gauss_legendre(THIN_NODES)
         if np.all(strength == 1):
-            return log_flux(self.kernel, entry, e, flat, e, flat, edge).reshape(shape)
+            return log_flux(self.kernel, entry, e, flat, e, flat, resolution).reshape(shape)
         total = np.full(len(e), -np.inf)
         with np.errstate(divide="ignore"):
             gap = np.log(0.5 * (1 - s))
         for point, weight in zip(points, weights, strict=True):
             u = s + 0.5 * (1 - s) * (1 + point)
-            flux = log_flux(self.kernel, entry, u * e, u * flat, e, flat, edge)
+            flux = log_flux(self.kernel, entry, u * e, u * flat, e, flat, resolution)
             total = np.logaddexp(total, flux + np.log(weight) + gap)
         return total.reshape(shape)
 
@@ -358,10 +311,9 @@ class AttackSurface:
         # Odd, so that every other node makes a coarser table.
         half = 1 if sharp < BLUNT else 1 + int(np.ceil(0.5 * SHARP_NODES * sharp))
         half += self.resolution.more_delta_nodes
-        d = delta_nodes(largest, 2 * half if self.planar else 2 * half + 1)
-        if self.planar:
-            return PlanarMasses(kernel, nodes, d, self.end, self.resolution.planar)
-        return FluxMasses(kernel, nodes, d, self.end, self.resolution.table)
+        d = chebyshev_points(largest, 2 * half if self.planar else 2 * half + 1)
+        masses = PlanarMasses if self.planar else FluxMasses
+        return masses(kernel, nodes, d, self.end, self.resolution)
 
 
 def _unchanged(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:

@@ -3,8 +3,6 @@
 Add a likelihood with :func:`register`; nothing else in the engine depends on the list.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,24 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IndexArray
-from epsilometer.engines.exact.kernels import (
-    BinomialKernel,
-    Derivatives,
-    Kernel,
-    NormalKernel,
-    angle_window,
-)
+from epsilometer.engines.exact import kernels
+from epsilometer.engines.exact.kernels import BinomialKernel, Kernel, NormalKernel
 from epsilometer.engines.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
 from epsilometer.errors import InputError
+from epsilometer.model import likelihoods
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihoods import (
-    CorrelatedCells,
-    CorrelatedCounts,
-    CorrelatedNormal,
-    IndependentBinomial,
-    Likelihood,
-)
+from epsilometer.model.likelihoods import CorrelatedCounts, IndependentBinomial, Likelihood
 
 DIFFERENCE_STEP = (
     1e-2  # of finite differences, in standard deviations of a rate: errors of about 1e-4
@@ -68,7 +56,7 @@ class CellKernel(Kernel):
         ):
             count, n = float(counts[entry]), float(trials[entry])
             low, high = max(count - 0.5, 0.0) / n, min(count + 0.5, n) / n
-            windows.append(angle_window(low, high, n / float(inflation[entry]), reach))
+            windows.append(kernels.angle_window(low, high, n / float(inflation[entry]), reach))
         return windows
 
     def log_angle_density(
@@ -89,10 +77,6 @@ class CellKernel(Kernel):
         logs = normal_cells.log_cells_on_grid(ends[0], ends[1], self.correlation[entries])
         return np.asarray(logs + jacobians[0][:, None] + jacobians[1])
 
-    def reflected(self) -> Self:
-        (x, n0), (y, n1) = self.sides()
-        return replace(self, observed_h0=n0 - x, observed_h1=n1 - y)
-
     def exchanged(self) -> Self:
         swapped = super().exchanged()
         return replace(swapped, inflation_h0=self.inflation_h1, inflation_h1=self.inflation_h0)
@@ -111,7 +95,7 @@ class CellKernel(Kernel):
         roots = 0.5 * np.log(np.maximum(alpha * beta, 1e-300))
         return np.asarray(self._log_cells(alpha, beta) + roots)
 
-    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
+    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> kernels.Derivatives:
         """By finite differences: used only to find peaks and widths, not for integrals."""
         _, worth_0, _, worth_1 = self.observed()
         h, k = (
@@ -122,7 +106,7 @@ class CellKernel(Kernel):
         right, left = self._log_cells(alpha + h, beta), self._log_cells(alpha - h, beta)
         above, below = self._log_cells(alpha, beta + k), self._log_cells(alpha, beta - k)
         both = self._log_cells(alpha + h, beta + k) + self._log_cells(alpha - h, beta - k)
-        return Derivatives(
+        return kernels.Derivatives(
             alpha=(right - left) / (2 * h),
             beta=(above - below) / (2 * k),
             alpha_alpha=(right - 2 * here + left) / (h * h),
@@ -182,76 +166,47 @@ def _binomial_kernel(
     )
 
 
-def _correlations(
+def _correlated_kernel(
     likelihood: CorrelatedCounts, counts: AttackCounts, grid: CorrelationGrid
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Variances of X and of Y relative to a binomial's, and their correlation: (node, base).
+) -> CellKernel | NormalKernel:
+    """Every base at each (tau, rho), where rho is given as a fraction of its bound at tau.
 
-    rho is given as a fraction of its bound at tau.
+    Variances of X and of Y are relative to a binomial's.  Cells have no constant.
     """
     bound = likelihood.cross_correlation_bound(counts, grid.tau)
     tau = np.repeat(grid.tau, len(grid.r))[:, None]
     rho = (bound[:, None] * grid.r).ravel()[:, None]
-    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
-    spread_h0, spread_h1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
-    return spread_h0, spread_h1, rho * np.sqrt(n0 * n1 / (spread_h0 * spread_h1))
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    wide_h0, wide_h1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
+    correlation = rho * np.sqrt(n0 * n1 / (wide_h0 * wide_h1))
 
+    def filled(*columns: FloatArray) -> dict[str, FloatArray]:
+        names = "observed_h0", "trials_h0", "observed_h1", "trials_h1", "correlation"
+        pairs = zip(names, (*columns, correlation), strict=True)
+        return {name: np.broadcast_to(part, correlation.shape).ravel() for name, part in pairs}
 
-def _normal_kernel(
-    likelihood: CorrelatedNormal, counts: AttackCounts, grid: CorrelationGrid
-) -> NormalKernel:
-    """Every base at each (tau, rho)."""
-    spread_h0, spread_h1, correlation = _correlations(likelihood, counts, grid)
-    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
+    if likelihood.bounded:
+        return CellKernel(
+            **filled(x, n0, y, n1),
+            inflation_h0=wide_h0.ravel(),
+            inflation_h1=wide_h1.ravel(),
+            log_constant=np.zeros(correlation.size),
+        )
     constant = (
         -math.log(2 * math.pi)
         - 0.5 * np.log1p(-correlation * correlation)
-        - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
+        - 0.5 * np.log(n0 * wide_h0 * n1 * wide_h1)
     )
-    columns = {
-        "observed_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
-        "trials_h0": n0 / spread_h0,
-        "observed_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
-        "trials_h1": n1 / spread_h1,
-        "correlation": correlation,
-        "log_constant": constant,
-    }
-    return NormalKernel(**{name: np.ravel(values) for name, values in columns.items()})
+    columns = filled(x / n0, n0 / wide_h0, y / n1, n1 / wide_h1)
+    return NormalKernel(**columns, log_constant=constant.ravel())
 
 
-def _cell_kernel(
-    likelihood: CorrelatedCells, counts: AttackCounts, grid: CorrelationGrid
-) -> CellKernel:
-    """The same for cells, which have no constant."""
-    spread_h0, spread_h1, correlation = _correlations(likelihood, counts, grid)
-    x, n0, y, n1 = (
-        np.broadcast_to(np.asarray(getattr(counts, name), dtype=float), correlation.shape)
-        for name in COLUMNS
-    )
-    columns = {
-        "observed_h0": x,
-        "trials_h0": n0,
-        "observed_h1": y,
-        "trials_h1": n1,
-        "inflation_h0": spread_h0,
-        "inflation_h1": spread_h1,
-        "correlation": correlation,
-        "log_constant": np.zeros_like(correlation),
-    }
-    return CellKernel(**{name: np.ravel(values) for name, values in columns.items()})
-
-
+CORRELATED = Treatment(grid=CorrelationGrid.of_prior, kernel=_correlated_kernel, planar=True)
 register(
     IndependentBinomial().name,
     Treatment(
         grid=lambda likelihood, counts, size: NoNuisance(), kernel=_binomial_kernel, planar=False
     ),
 )
-register(
-    CorrelatedNormal().name,
-    Treatment(grid=CorrelationGrid.of_prior, kernel=_normal_kernel, planar=True),
-)
-register(
-    CorrelatedCells().name,
-    Treatment(grid=CorrelationGrid.of_prior, kernel=_cell_kernel, planar=True),
-)
+register(likelihoods.CorrelatedNormal().name, CORRELATED)
+register(likelihoods.CorrelatedCells().name, CORRELATED)

@@ -1,1 +1,1 @@
-"""The paper's sampler of the count model and the sampler for groups, behind one driver."""
+"""The paper's sampler of the count model, as published and tuned."""

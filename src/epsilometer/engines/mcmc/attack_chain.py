@@ -9,56 +9,61 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.engines.mcmc import densities, kernels
-from epsilometer.engines.mcmc.chains import Chain
 from epsilometer.engines.mcmc.cheap_moves import State
 from epsilometer.engines.mcmc.densities import RHO, TAU, Rng, ring_mask, ring_of
 from epsilometer.errors import ContradictionError
 from epsilometer.model import region
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
+from epsilometer.model.models import CountModel
 
 if TYPE_CHECKING:
     from epsilometer.engines.mcmc.driver import McmcSettings
 
+#: Between the optima of random walks in one and in many dimensions, .44 and .234.
 TARGET_ACCEPTANCE = 0.3
-"""Between the optima of random walks in one and in many dimensions, .44 and .234."""
 
+#: Initial standard deviations of the unconstrained steps, until warm-up provides better ones.
 FIRST_DEVIATIONS = (0.1, 0.3, 0.1, 0.3)
-"""Initial standard deviations of the unconstrained steps, until warm-up provides better ones."""
 
+#: Counts this close to 0 or to all trials get informed auxiliaries with a heavy tail there.
 TAIL_COUNTS = 3
-"""Counts this close to 0 or to all trials get informed auxiliaries with a heavy tail there."""
 
+#: Factor by which informed auxiliaries of correlated counts are wider than the likelihood.
 WIDENING = 1.3
-"""Factor by which informed auxiliaries of correlated counts are wider than the likelihood."""
 
+#: Candidates for a start, and draws from each base's Beta posteriors that score them.
 CANDIDATES, DRAWS = 300, 1000
-"""Candidates for a start, and draws from each base's Beta posteriors that score them."""
 
+#: Scores are divided by this, so starts are spread about twice as wide as the posterior.
 TEMPERATURE = 4.0
-"""Scores are divided by this, so starts are spread about twice as wide as the posterior."""
 
+#: Selects epsilon and the strength.
 EDGES = np.array([True, True, False, False])
-"""Selects epsilon and the strength."""
 
 
-class AttackChain(Chain):
-    """MCMC-DP-Est, as published or tuned."""
+#: Iterations between tuning steps: few, because the first step sizes are guesses.
+WARMUP_BLOCK = 100
 
-    warmup_block = 100
+
+class AttackChain:
+    """MCMC-DP-Est, as published or tuned: steps are tuned after each block of warm-up, then frozen."""
 
     def __init__(
         self, counts: AttackCounts, model: CountModel, settings: McmcSettings, rng: Rng
     ) -> None:
-        super().__init__(settings, rng, width=4, num_steps=2)
+        self.settings, self.rng = settings, rng
+        self.warm = np.zeros((settings.num_warmup, 4))
+        self.kept = np.zeros((settings.num_iterations, 4))
+        self.done = 0
+        self.accepted, self.tried = np.zeros(2), np.zeros(2)
         informed = settings.auxiliaries.informed
         self.problem = densities.compile_model(
             counts, model, columns=kernels.COLUMNS, informed=informed
         )
         parameters, rates = draw_start(counts, model, rng=rng)
         self.state = State(parameters, np.column_stack([rates, np.zeros(len(counts))]))
-        self.free = self.problem.free[:4]
+        self.free = self.problem.free
         # Lengths of the steps of all free parameters, and of epsilon and the strength alone.
         self.log_lengths = np.zeros(2)
         self.covariance = np.diag(np.where(self.free, FIRST_DEVIATIONS, 0.0) ** 2)
@@ -66,8 +71,26 @@ class AttackChain(Chain):
         # The prior mean of |tau|.
         self._place_auxiliaries(0.8 * self.problem.tau_scale)
 
+    def advance(self, most: int) -> int:
+        """Run at most ``most`` iterations, not past the end of a phase; return how many were run."""
+        warming = self.done < len(self.warm)
+        phase, begun = (self.warm, 0) if warming else (self.kept, len(self.warm))
+        most = min(most, WARMUP_BLOCK) if warming else most
+        draws = phase[self.done - begun : self.done - begun + most]
+        if len(draws) == 0:
+            return 0
+        accepted, tried = np.zeros_like(self.accepted), np.zeros_like(self.tried)
+        self.run(draws, accepted, tried)
+        self.done += len(draws)
+        if warming:
+            self.tune(accepted, tried)
+        else:
+            self.accepted += accepted
+            self.tried += tried
+        return len(draws)
+
     def run(self, draws: FloatArray, accepted: FloatArray, tried: FloatArray) -> None:
-        """Fill the draws."""
+        """Fill the rows of ``draws``; add up accepted and tried steps of each kind."""
         walk, lengths = self.settings.proposal, [math.exp(length) for length in self.log_lengths]
         factors = np.stack([a * factor for a, factor in zip(lengths, self.factors, strict=True)])
         proposal = kernels.Proposal(walk.tuned, np.array(walk.scales), factors)
@@ -79,12 +102,12 @@ class AttackChain(Chain):
         if not self.settings.proposal.tuned:
             return
         # Ever smaller changes, so that the lengths settle.
-        gain = 2.0 * max(self.done / self.warmup_block, 1.0) ** -0.5
+        gain = 2.0 * max(self.done / WARMUP_BLOCK, 1.0) ** -0.5
         rate = accepted / np.maximum(tried, 1)
         self.log_lengths += np.where(tried > 0, gain, 0.0) * (rate - TARGET_ACCEPTANCE)
         recent = self.warm[self.done // 2 : self.done]
         line = kernels.to_line(self.problem, recent)
-        if self.done < 4 * self.warmup_block:
+        if self.done < 4 * WARMUP_BLOCK:
             return
         # 2.38 / sqrt(d) times the deviations is the optimal step for a normal in many dimensions.
         learnt = np.cov(line.T) * 2.38**2 / max(int(self.free.sum()), 1)

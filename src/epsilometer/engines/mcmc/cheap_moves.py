@@ -4,47 +4,23 @@ The tuned sampler makes a few of each kind before an iteration.  A move of both 
 coordinates in which the latents stay fixed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.engines.mcmc.densities import (
-    EPSILON,
-    NO_AREA,
-    NO_JACOBIAN,
-    RHO,
-    STRENGTH,
-    TAU,
-    CompiledModel,
-    Rng,
-    Row,
-    all_in_ring,
-    compiled,
-    cross_bound,
-    fold,
-    inlined,
-    log_correlation_prior,
-    log_count,
-    log_edge_prior,
-    log_ring_area,
-    log_row,
-    ring_of,
-    spliced,
-    unfold,
-)
+from epsilometer.engines.mcmc import densities
+from epsilometer.engines.mcmc.densities import EPSILON, RHO, STRENGTH, TAU, CompiledModel, Rng
 
+#: Number of moves of each kind.
 NUM_MOVES = 4
-"""Number of moves of each kind."""
 
+#: Step lengths are spread between 2 and a hundredth of that, so none needs tuning.
 LOG_SHORTEST = math.log(0.01)
-"""Step lengths are spread between 2 and a hundredth of that, so none needs tuning."""
 
+#: Unconstrained values beyond this are equivalent to the bound: e^700 is still finite.
 FARTHEST_UNCONSTRAINED = 700.0
-"""Unconstrained values beyond this are equivalent to the bound: e^700 is still finite."""
 
 
 class State(NamedTuple):
@@ -57,18 +33,18 @@ class State(NamedTuple):
 # --- moves of epsilon and the strength: the edges of the ring ---------------------------------------
 
 
-@compiled
+@densities.compiled
 def log_areas(problem: CompiledModel, old: FloatArray, new: FloatArray) -> float:
     """Log ratio of areas to the power of minus the number of bases; 0 for one of the test faults."""
-    areas = log_ring_area(old[EPSILON], problem.delta, old[STRENGTH])
-    areas -= log_ring_area(new[EPSILON], problem.delta, new[STRENGTH])
-    log_ratio = 0.0 if problem.fault == NO_AREA else len(problem.rows) * areas
-    if problem.fault == NO_JACOBIAN:
+    areas = densities.log_ring_area(old[EPSILON], problem.delta, old[STRENGTH])
+    areas -= densities.log_ring_area(new[EPSILON], problem.delta, new[STRENGTH])
+    log_ratio = 0.0 if problem.fault == densities.NO_AREA else len(problem.rows) * areas
+    if problem.fault == densities.NO_JACOBIAN:
         log_ratio -= math.log(new[EPSILON] / old[EPSILON])
     return log_ratio
 
 
-@compiled
+@densities.compiled
 def _step_edges(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArray) -> float:
     """Propose one of: the outer edge alone, the inner edge alone, the whole ring.
 
@@ -92,15 +68,14 @@ def _step_edges(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArr
         new[EPSILON] = epsilon * math.exp(step)
         new[STRENGTH] = s * epsilon / new[EPSILON]
         log_ratio = 0.0
-    new_prior = log_edge_prior(problem, new[EPSILON], new[STRENGTH])
+    new_prior = densities.log_edge_prior(problem, new[EPSILON], new[STRENGTH])
     if not new_prior > -math.inf:
         return -math.inf
-    return (
-        log_ratio + new_prior - log_edge_prior(problem, epsilon, s) + log_areas(problem, old, new)
-    )
+    log_ratio += new_prior - densities.log_edge_prior(problem, epsilon, s)
+    return log_ratio + log_areas(problem, old, new)
 
 
-@spliced
+@densities.spliced
 def _move_edges(rng: Rng, problem: CompiledModel, state: State) -> None:
     """Move epsilon and s given the latents."""
     parameters, latents = state
@@ -109,11 +84,13 @@ def _move_edges(rng: Rng, problem: CompiledModel, state: State) -> None:
         log_ratio = _step_edges(rng, problem, parameters, new)
         if not math.log(1 - rng.random()) < log_ratio:
             continue
-        if all_in_ring(ring_of(new[EPSILON], problem.delta, new[STRENGTH]), latents):
+        if densities.all_in_ring(
+            densities.ring_of(new[EPSILON], problem.delta, new[STRENGTH]), latents
+        ):
             parameters[:] = new
 
 
-@compiled
+@densities.compiled
 def _edge_scale(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
     """The u in (s, 1] for which (high, low) lies on the lower edge of R(u epsilon, u delta)."""
     if delta == 0:
@@ -141,7 +118,7 @@ def _edge_scale(low: float, high: float, epsilon: float, delta: float, s: float)
     return u
 
 
-@compiled
+@densities.compiled
 def _to_ring_coordinates(problem: CompiledModel, state: State, place: FloatArray) -> float:
     """Coordinates of latents within the ring: columns v, f, and how they were folded.
 
@@ -151,7 +128,7 @@ def _to_ring_coordinates(problem: CompiledModel, state: State, place: FloatArray
     epsilon, s, delta, total = parameters[EPSILON], parameters[STRENGTH], problem.delta, 0.0
     for j in range(len(latents)):
         alpha, beta = latents[j, 0], latents[j, 1]
-        low, high, reflected, swapped = fold(alpha, beta)
+        low, high, reflected, swapped = densities.fold(alpha, beta)
         if not low > 0:
             return math.nan
         u = min(max(_edge_scale(low, high, epsilon, delta, s), s), 1.0)
@@ -160,11 +137,11 @@ def _to_ring_coordinates(problem: CompiledModel, state: State, place: FloatArray
         place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
         place[j, 2], place[j, 3] = int(reflected), int(swapped)
         total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
-        total += log_row(problem, parameters, problem.rows[j], alpha, beta)
+        total += densities.log_row(problem, parameters, problem.rows[j], alpha, beta)
     return total
 
 
-@compiled
+@densities.compiled
 def _from_ring_coordinates(
     problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
@@ -175,10 +152,10 @@ def _from_ring_coordinates(
         top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
         y = place[j, 1] * top
         low, high = math.exp(-u * epsilon) * y, 1 - u * delta - y
-        alpha, beta = unfold(low, high, place[j, 2] == 1, place[j, 3] == 1)
+        alpha, beta = densities.unfold(low, high, place[j, 2] == 1, place[j, 3] == 1)
         moved[j, 0], moved[j, 1] = alpha, beta
         total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
-        total += log_row(problem, parameters, problem.rows[j], alpha, beta)
+        total += densities.log_row(problem, parameters, problem.rows[j], alpha, beta)
         if not total > -math.inf:
             return -math.inf
     return total
@@ -187,25 +164,25 @@ def _from_ring_coordinates(
 # --- moves of the correlations ----------------------------------------------------------------------
 
 
-@compiled
+@densities.compiled
 def correlations_to_line(problem: CompiledModel, tau: float, rho: float) -> tuple[float, float]:
     """Logits of tau within its bounds and of (1 + rho / bound) / 2."""
     low, high = problem.tau_bounds
-    r = rho / cross_bound(tau, problem.pairs)
+    r = rho / densities.cross_bound(tau, problem.pairs)
     return math.log((tau - low) / (high - tau)), math.log((1 + r) / (1 - r))
 
 
-@compiled
+@densities.compiled
 def correlations_from_line(problem: CompiledModel, t: float, v: float) -> tuple[float, float]:
     """The inverse of :func:`correlations_to_line`."""
     low, high = problem.tau_bounds
     tau = low + (high - low) / (
         1 + math.exp(-min(max(t, -FARTHEST_UNCONSTRAINED), FARTHEST_UNCONSTRAINED))
     )
-    return tau, cross_bound(tau, problem.pairs) * math.tanh(0.5 * v)
+    return tau, densities.cross_bound(tau, problem.pairs) * math.tanh(0.5 * v)
 
 
-@compiled
+@densities.compiled
 def _step_correlations(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArray) -> None:
     """Propose tau and rho by an unconstrained step."""
     t, v = correlations_to_line(problem, old[TAU], old[RHO])
@@ -216,17 +193,18 @@ def _step_correlations(rng: Rng, problem: CompiledModel, old: FloatArray, new: F
     new[TAU], new[RHO] = correlations_from_line(problem, t, v)
 
 
-@compiled
+@densities.compiled
 def _log_given(problem: CompiledModel, parameters: FloatArray, latents: FloatArray) -> float:
     """Log density of the unconstrained tau and rho given the latents, up to a constant."""
-    total = log_correlation_prior(problem, parameters[TAU], parameters[RHO], True)
+    total = densities.log_correlation_prior(problem, parameters[TAU], parameters[RHO], True)
     for j in range(len(latents)):
         if total > -math.inf:
-            total += log_row(problem, parameters, problem.rows[j], latents[j, 0], latents[j, 1])
+            alpha, beta = latents[j, 0], latents[j, 1]
+            total += densities.log_row(problem, parameters, problem.rows[j], alpha, beta)
     return total
 
 
-@spliced
+@densities.spliced
 def _move_correlations(rng: Rng, problem: CompiledModel, state: State) -> None:
     """Move tau and rho given the latents."""
     parameters, latents = state
@@ -239,7 +217,7 @@ def _move_correlations(rng: Rng, problem: CompiledModel, state: State) -> None:
             log_old = log_new
 
 
-@inlined
+@densities.inlined
 def _rate_of(deviation: float, rate: float) -> float:
     """The alpha with (rate - alpha) / sqrt(alpha (1 - alpha)) = deviation; outside (0, 1) if none.
 
@@ -255,29 +233,31 @@ def _rate_of(deviation: float, rate: float) -> float:
     return tangent * tangent / (1 + tangent * tangent)
 
 
-@inlined
+@densities.inlined
 def _log_slope(alpha: float, rate: float) -> float:
     """Log |d deviation / d theta|."""
     return math.log(rate / alpha + (1 - rate) / (1 - alpha))
 
 
-@inlined
-def _widths(row: Row, tau: float, rho: float) -> tuple[float, float, float]:
+@densities.inlined
+def _widths(row: densities.Row, tau: float, rho: float) -> tuple[float, float, float]:
     """The scales of deviations of alpha and of beta, and their correlation."""
     width_x = math.sqrt((1 + (row.n0 - 1) * tau) / row.n0)
     width_y = math.sqrt((1 + (row.n1 - 1) * tau) / row.n1)
     return width_x, width_y, rho / (width_x * width_y)
 
 
-@compiled
-def _log_over_density(row: Row, alpha: float, beta: float, tau: float, rho: float) -> float:
+@densities.compiled
+def _log_over_density(
+    row: densities.Row, alpha: float, beta: float, tau: float, rho: float
+) -> float:
     """Log ratio of a row's cell probability to the normal density, which a slide cancels."""
-    return log_count(row, alpha, beta, tau, rho, True, True) - log_count(
+    return densities.log_count(row, alpha, beta, tau, rho, True, True) - densities.log_count(
         row, alpha, beta, tau, rho, True, False
     )
 
 
-@compiled
+@densities.compiled
 def _whiten(problem: CompiledModel, state: State, place: FloatArray) -> float:
     """Whiten the deviations of each base; returns log prior minus the sum of their log slopes."""
     parameters, latents = state
@@ -292,16 +272,16 @@ def _whiten(problem: CompiledModel, state: State, place: FloatArray) -> float:
         total -= _log_slope(alpha, p) + _log_slope(beta, q)
         if problem.cells:
             total += _log_over_density(row, alpha, beta, tau, rho)
-    return log_correlation_prior(problem, tau, rho, True) + total
+    return densities.log_correlation_prior(problem, tau, rho, True) + total
 
 
-@compiled
+@densities.compiled
 def _unwhiten(
     problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
     """The inverse of :func:`_whiten` for other correlations; same return value, or -inf."""
     tau, rho, total = parameters[TAU], parameters[RHO], 0.0
-    log_prior = log_correlation_prior(problem, tau, rho, True)
+    log_prior = densities.log_correlation_prior(problem, tau, rho, True)
     if not log_prior > -math.inf:
         return -math.inf
     for j in range(len(place)):
@@ -323,7 +303,7 @@ def _unwhiten(
 # --- moves together with the latents ----------------------------------------------------------------
 
 
-@spliced
+@densities.spliced
 def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -> bool:
     """Move parameters together with the latents; returns whether anything moved.
 
@@ -361,8 +341,8 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
         else:
             log_new = _from_ring_coordinates(problem, new, place, moved)
         # Rounding may put a point on the edge outside; such a move is not made.
-        if threshold < log_ratio + log_new - log_old and all_in_ring(
-            ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
+        if threshold < log_ratio + log_new - log_old and densities.all_in_ring(
+            densities.ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
         ):
             parameters[:] = new
             latents[:, :2] = moved
@@ -371,7 +351,7 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
     return any_moved
 
 
-@compiled
+@densities.compiled
 def make_cheap_moves(rng: Rng, problem: CompiledModel, state: State) -> bool:
     """Make all moves; returns whether latents moved, so that their factors are out of date."""
     moved = False

@@ -1,95 +1,90 @@
-"""Compiled building blocks of both samplers: data and model as numbers, rings, priors, likelihoods.
+"""Compiled building blocks of the sampler: data and model as numbers, rings, priors, likelihoods.
 
 There are three ways to compile.  Numba's cache checks the modification time of one file only: after a
 change here, touch the kernels.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import njit
 
-from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.engines.mcmc.settings import COMPILED_PRIORS, COMPILED_SCATTERS
-from epsilometer.model.count_model import CountModel
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedCounts
+from epsilometer.model.models import CountModel
 from epsilometer.model.normal_cells import log_cell
 from epsilometer.model.priors import Prior
 
 compiled = njit(nogil=True, cache=True)
 
+#: For inner loops: a call would cost as much as the work.
 inlined = njit(nogil=True, cache=True, forceinline=True)
-"""For inner loops: a call would cost as much as the work."""
 
+#: For moves: each is a separate function here, but compiled as part of one loop.
 spliced = njit(inline="always")
-"""For moves: each is a separate function here, but compiled as part of one loop."""
 
 Rng = np.random.Generator
+#: A record: x, n0, y, n1, and columns for the auxiliaries.
 Row = Any
-"""A record: x, n0, y, n1, and a sampler's own columns."""
 
+#: e^-epsilon, 1 - delta, e^-(s epsilon), 1 - s delta: the edge and the core of R_s(epsilon, delta).
 Ring = tuple[float, float, float, float]
-"""e^-epsilon, 1 - delta, e^-(s epsilon), 1 - s delta: the edge and the core of R_s(epsilon, delta)."""
 
-PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
-EPSILON, STRENGTH, TAU, RHO, SPREAD = range(len(PARAMETERS))
-"""Indices into a parameter vector; only groups have the last."""
+#: Densities of epsilon known to the kernels; those of the strength are Beta.
+COMPILED_PRIORS = ("half-normal", "exponential", "log-normal", "uniform")
+
+COMPILED_LIKELIHOODS = ("binomial", "correlated", "correlated-published")
+
+PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation")
+#: Indices into a parameter vector.
+EPSILON, STRENGTH, TAU, RHO = range(len(PARAMETERS))
 
 HALF_NORMAL, EXPONENTIAL, LOG_NORMAL, UNIFORM = range(len(COMPILED_PRIORS))
 
+#: Beyond it e^-epsilon nears the limit of double precision; chains do not go there.
 LARGEST_SAMPLED_EPSILON = 700.0
-"""Beyond it e^-epsilon nears the limit of double precision; chains do not go there."""
 
+#: Chains start below the limit, with some room to move.
 LARGEST_START = 600.0
-"""Chains start below the limit, with some room to move."""
 
+#: Deliberate faults for tests, to show that they would be detected; 0 is none.
 NO_JACOBIAN, NO_AREA = 1, 2
-"""Deliberate faults for tests, to show that they would be detected; 0 is none."""
 
 
 class CompiledModel(NamedTuple):
     """Counts and model in the form that compiled code uses."""
 
     rows: Row
+    #: The distinct pairs of trials.
     pairs: FloatArray
-    """The distinct pairs of trials."""
+    #: Which parameters are estimated.
     free: BoolArray
-    """Which parameters are estimated."""
     delta: float
     least_epsilon: float
     epsilon_prior: tuple[int, float, float]
     strength_prior: tuple[float, float]
-    spread_prior: tuple[int, float, float]
     correlated: bool
+    #: Whether correlated counts have cell probabilities instead of the published density.
     cells: bool
-    """Whether correlated counts have cell probabilities instead of the published density."""
     tau_bounds: tuple[float, float]
     tau_scale: float
+    #: Whether auxiliaries are informed.
     informed: bool
-    """Whether auxiliaries are informed; groups have none."""
-    sizes: IntArray
-    """For groups: the number of rows with a common average."""
-    scatter: int
-    """How they scatter around it: index into the names of scatters."""
     fault: int = 0
 
 
 def compile_model(
-    counts: AttackCounts, model: CountModel, *, columns: dict[str, type], informed: bool = False
+    counts: AttackCounts, model: CountModel, *, columns: Sequence[str], informed: bool
 ) -> CompiledModel:
-    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for a sampler's columns."""
+    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for more columns."""
     priors, named = model.priors_of(counts), model.parameters_of(counts)
-    rows = np.zeros(
-        len(counts), [*((name, float) for name in ("x", "n0", "y", "n1")), *columns.items()]
-    )
+    rows = np.zeros(len(counts), [(name, float) for name in ("x", "n0", "y", "n1", *columns)])
     rows["x"], rows["n0"] = counts.false_positives, counts.trials_h0
     rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
     tau_bounds, tau_scale = (0.0, 0.0), 0.0
-    scatter = model.dependence.scatter if model.scatters(counts) else None
     correlated = bool(model.likelihood.parameters)
     if correlated:
         likelihood = cast(CorrelatedCounts, model.likelihood)
@@ -103,20 +98,17 @@ def compile_model(
         least_epsilon=model.likelihood.smallest_epsilon(counts),
         epsilon_prior=_prior_code(priors["epsilon"]),
         strength_prior=_prior_code(priors["strength"])[1:],
-        spread_prior=_prior_code(priors.get("spread")),
         correlated=correlated,
         cells=correlated and model.likelihood.bounded,
         tau_bounds=tau_bounds,
         tau_scale=tau_scale,
         informed=informed,
-        sizes=np.array([len(members) for members in counts.members]),
-        scatter=COMPILED_SCATTERS.index(scatter.name) if scatter else 0,
     )
 
 
-def _prior_code(prior: Prior | None) -> tuple[int, float, float]:
+def _prior_code(prior: Prior) -> tuple[int, float, float]:
     """A prior as encoded for the kernels; for a fixed parameter any prior will do."""
-    if prior is None or prior.fixed_value is not None or prior.compiled is None:
+    if prior.fixed_value is not None or prior.compiled is None:
         return UNIFORM, math.inf, 0.0
     name, a, b = prior.compiled
     return COMPILED_PRIORS.index(name) if name in COMPILED_PRIORS else -1, float(a), float(b)
@@ -129,12 +121,6 @@ def _prior_code(prior: Prior | None) -> tuple[int, float, float]:
 def ring_of(epsilon: float, delta: float, strength: float) -> Ring:
     """The edge and the core of R_s(epsilon, delta)."""
     return math.exp(-epsilon), 1 - delta, math.exp(-strength * epsilon), 1 - strength * delta
-
-
-@inlined
-def region_of(epsilon: float, delta: float) -> Ring:
-    """R(epsilon, delta), a ring without a core."""
-    return math.exp(-epsilon), 1 - delta, 1.0, math.inf
 
 
 @inlined
@@ -208,7 +194,7 @@ def log_ring_area(epsilon: float, delta: float, strength: float) -> float:
 
 @inlined
 def log_prior_at(prior: tuple[int, float, float], value: float) -> float:
-    """Log prior density of epsilon or of the spread."""
+    """Log prior density of epsilon."""
     code, a, b = prior
     if code == HALF_NORMAL:
         return -0.5 * (value / a) ** 2
@@ -221,17 +207,11 @@ def log_prior_at(prior: tuple[int, float, float], value: float) -> float:
 
 
 @compiled
-def edges_possible(problem: CompiledModel, epsilon: float, s: float) -> bool:
-    """Whether chains may visit epsilon and s, where these are free."""
-    if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_SAMPLED_EPSILON:
-        return False
-    return not problem.free[STRENGTH] or 0 < s < 1
-
-
-@compiled
 def log_edge_prior(problem: CompiledModel, epsilon: float, s: float) -> float:
-    """Log prior density of epsilon and s, where these are free."""
-    if not edges_possible(problem, epsilon, s):
+    """Log prior density of epsilon and s, where these are free; -inf where chains do not go."""
+    if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_SAMPLED_EPSILON:
+        return -math.inf
+    if problem.free[STRENGTH] and not 0 < s < 1:
         return -math.inf
     total = 0.0
     if problem.free[EPSILON]:

@@ -5,8 +5,6 @@ The definitions and the thresholds are those of Vehtari, Gelman, Simpson, Carpen
 ArviZ computes them; it is loaded when first needed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

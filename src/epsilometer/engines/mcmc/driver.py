@@ -1,35 +1,88 @@
-"""The posterior by Markov chains, for independent attacks and for groups."""
+"""The posterior of independent attacks by Markov chains: settings, and chains run in threads."""
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from os import cpu_count
+from typing import Any, ClassVar
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
+from epsilometer.engines.mcmc import densities
 from epsilometer.engines.mcmc.attack_chain import AttackChain
-from epsilometer.engines.mcmc.chains import run_chains
-from epsilometer.engines.mcmc.densities import PARAMETERS
 from epsilometer.engines.mcmc.diagnostics import diagnose
-from epsilometer.engines.mcmc.group_chain import GroupChain
 from epsilometer.engines.mcmc.posterior import SamplePosterior
-from epsilometer.engines.mcmc.settings import (
-    COMPILED_LIKELIHOODS,
-    COMPILED_PRIORS,
-    COMPILED_SCATTERS,
-    FixedRandomWalk,
-    InformedAuxiliaries,
-    TunedRandomWalk,
-    UniformAuxiliaries,
-)
 from epsilometer.errors import InputError
-from epsilometer.model.count_model import CountModel
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.models import CountModel
 from epsilometer.posteriors.provenance import Provenance
+
+#: Iterations between two reports of progress.
+ITERATIONS_BETWEEN = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformAuxiliaries:
+    """Auxiliary error rates uniform on the unit square, as published."""
+
+    informed: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformedAuxiliaries:
+    """Auxiliary error rates concentrated where the counts put them.
+
+    Binomial counts: the Beta posteriors of the rates, so that only the ring's indicator remains as
+    weight, with a heavy tail added if a count is close to 0 or to all trials.  Correlated counts:
+    logistic around the arcsine of the observed rates' roots.
+    """
+
+    informed: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedRandomWalk:
+    """Independent steps of fixed size on log epsilon, strength, tau and rho, as published.
+
+    The paper's appendix gives variances 1e-2, 1e-4, 1e-6, 1e-6; these are standard deviations.
+    """
+
+    tuned: ClassVar[bool] = False
+
+    log_epsilon_scale: float = 0.1
+    strength_scale: float = 0.01
+    within_correlation_scale: float = 0.001
+    cross_correlation_scale: float = 0.001
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            object.__setattr__(self, name, _validate.positive(name, value))
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Standard deviations of the steps, in the order of the parameters."""
+        return tuple(asdict(self).values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedRandomWalk:
+    """Steps of three lengths along a covariance learnt in warm-up and then frozen.
+
+    Works on log epsilon, logit strength and logits of the correlations within their bounds; one
+    proposal in ten draws the strength from its prior.  Between iterations there are a few moves
+    without auxiliaries: of the parameters given the latents, and of the ring with its latents.
+    """
+
+    tuned: ClassVar[bool] = True
+    #: None are set: steps are learnt.
+    scales: ClassVar[tuple[float, ...]] = (0.0,) * 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +92,7 @@ class McmcSettings:
     Parameters
     ----------
     num_auxiliary
-        K: the latent and its K - 1 auxiliaries, at least 2.  Groups of dependent attacks have none,
-        and neither ``auxiliaries`` nor ``proposal`` applies to them.
-    num_sweeps
-        Groups only: sweeps over all averages, members and parameters per draw that is kept.  Older files
-        store it as ``num_auxiliary``.
+        K: the latent and its K - 1 auxiliaries, at least 2.
     num_iterations
         Draws kept from each chain, after warm-up.
     num_warmup
@@ -62,7 +111,6 @@ class McmcSettings:
     """
 
     num_auxiliary: int = 24
-    num_sweeps: int = 24
     num_iterations: int = 20_000
     num_warmup: int = 3_000
     num_chains: int = 4
@@ -75,7 +123,6 @@ class McmcSettings:
     def __post_init__(self) -> None:
         for name, least in (
             ("num_auxiliary", 2),
-            ("num_sweeps", 1),
             ("num_iterations", 1),
             ("num_warmup", 0),
             ("num_chains", 1),
@@ -164,34 +211,28 @@ class McmcSettings:
             raise InputError(refusal)
         if num_threads is not None:
             num_threads = _validate.whole_number("num_threads", num_threads)
-        kind = GroupChain if model.scatters(counts) else AttackChain
         if on_message:
             on_message("compiling")
-        kind(counts, model, replace(self, num_warmup=1), np.random.default_rng(0)).advance(1)
+        once = replace(self, num_warmup=1)
+        AttackChain(counts, model, once, np.random.default_rng(0)).advance(1)
         started = time.perf_counter()
         if on_message:
             on_message(f"sampling {self.num_chains} chains")
-        chains = run_chains(
-            lambda rng: kind(counts, model, self, rng),
-            self,
-            on_progress=on_progress,
-            num_threads=num_threads,
-        )
+        chains = self._run(counts, model, on_progress, num_threads or cpu_count() or 1)
         samples = {
-            name: np.stack([chain.kept[:, PARAMETERS.index(name)] for chain in chains])
+            name: np.stack([chain.kept[:, densities.PARAMETERS.index(name)] for chain in chains])
             for name in model.parameters_of(counts)
         }
         accepted, tried = (
             sum(float(getattr(chain, steps).sum()) for chain in chains)
             for steps in ("accepted", "tried")
         )
-        sampler = {"sampler": "groups"} if kind is GroupChain else {}
         return SamplePosterior(
             counts=counts,
             model=model,
             provenance=Provenance(
                 engine="mcmc",
-                settings=self.to_dict() | sampler,
+                settings=self.to_dict(),
                 seconds=time.perf_counter() - started,
                 seed=self.seed,
             ),
@@ -199,6 +240,45 @@ class McmcSettings:
             samples=samples,
             diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
         )
+
+    def _run(
+        self,
+        counts: AttackCounts,
+        model: CountModel,
+        on_progress: Callable[[int, int], None] | None,
+        num_threads: int,
+    ) -> list[AttackChain]:
+        """Run chains to their end in threads: the kernels release the interpreter's lock.
+
+        The random stream belongs to the chain, so draws do not depend on the threads.
+        """
+        seeds = np.random.SeedSequence(self.seed).spawn(self.num_chains)
+        total = self.num_chains * (self.num_warmup + self.num_iterations)
+        finished: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        stop = threading.Event()
+
+        def work(stream: np.random.SeedSequence) -> AttackChain:
+            try:
+                chain = AttackChain(counts, model, self, np.random.default_rng(stream))
+                while not stop.is_set() and (made := chain.advance(ITERATIONS_BETWEEN)) > 0:
+                    finished.put(made)
+                return chain
+            finally:
+                finished.put(None)
+
+        with ThreadPoolExecutor(max_workers=min(num_threads, self.num_chains)) as pool:
+            futures = [pool.submit(work, stream) for stream in seeds]
+            done = 0
+            try:
+                for _ in futures:  # each sends None once
+                    while (made := finished.get()) is not None:
+                        done += made
+                        if on_progress:
+                            on_progress(done, total)
+            finally:
+                # On an interrupt the chains must not continue in the background.
+                stop.set()
+            return [future.result() for future in futures]
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for provenance, without the seed."""
@@ -218,21 +298,12 @@ def _refusals(counts: AttackCounts, model: CountModel) -> Iterator[str]:
         )
     if not model.parameters_of(counts):
         yield "expected a parameter to estimate: epsilon and strength are both fixed."
-    if model.likelihood.name not in COMPILED_LIKELIHOODS:
-        yield _unknown("likelihood", COMPILED_LIKELIHOODS, model.likelihood)
+    if model.likelihood.name not in densities.COMPILED_LIKELIHOODS:
+        yield _unknown("likelihood", densities.COMPILED_LIKELIHOODS, model.likelihood)
     if model.scatters(counts):
-        scatter = model.dependence.scatter
-        if scatter is None:
-            yield "MCMC expects scattered members; use the exact engine for pooled groups."
-        elif scatter.name not in COMPILED_SCATTERS:
-            yield _unknown("scatter", COMPILED_SCATTERS, scatter)
-        if model.fixed_values(counts).get("spread") == 0:
-            yield (
-                "MCMC expects spread > 0, got spread=0.0: members without scatter are one attack; "
-                "use the exact engine for this limit."
-            )
+        yield "MCMC expects independent rows; use the exact engine for groups."
     for name, prior in model.priors_of(counts).items():
-        known = ("beta",) if name == "strength" else COMPILED_PRIORS
+        known = ("beta",) if name == "strength" else densities.COMPILED_PRIORS
         kind, *_ = prior.compiled or ("",)
         if prior.fixed_value is None and kind not in known:
             yield _unknown(f"prior of {name}", known, prior)

@@ -14,14 +14,13 @@ outside the sums.
 Arguments are not checked here, and settings are unknown; see `attack_chain.py`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer.engines.mcmc import densities
 from epsilometer.engines.mcmc.cheap_moves import (
     FARTHEST_UNCONSTRAINED,
     State,
@@ -30,44 +29,24 @@ from epsilometer.engines.mcmc.cheap_moves import (
     log_areas,
     make_cheap_moves,
 )
-from epsilometer.engines.mcmc.densities import (
-    EPSILON,
-    RHO,
-    STRENGTH,
-    TAU,
-    CompiledModel,
-    Rng,
-    Row,
-    between,
-    compiled,
-    fold,
-    inlined,
-    log_correlation_prior,
-    log_count,
-    log_edge_prior,
-    log_row_cell,
-    quadratic_form,
-    ring_of,
-    spliced,
+from epsilometer.engines.mcmc.densities import EPSILON, RHO, STRENGTH, TAU, CompiledModel, Rng
+
+#: Columns of rows for the auxiliaries.  Informed, binomial counts: which end has a heavy tail (-1
+#: low, 1 high, 0 none) and the log constant of its ratio.  Informed, correlated counts: centre and
+#: scale of the logistic in the arcsine of the rate's root.  Uniform: the largest log likelihood.
+COLUMNS = (
+    *("end_x", "end_y", "log_tail_x", "log_tail_y"),
+    *("centre_x", "centre_y", "scale_x", "scale_y", "log_top"),
 )
 
-COLUMNS: dict[str, type] = dict.fromkeys(
-    ("end_x", "end_y", "log_tail_x", "log_tail_y")
-    + ("centre_x", "centre_y", "scale_x", "scale_y", "log_top"),
-    float,
-)
-"""Columns of rows for the auxiliaries.  Informed, binomial counts: which end has a heavy tail (-1 low,
-1 high, 0 none) and the log constant of its ratio.  Informed, correlated counts: centre and scale of the
-logistic in the arcsine of the rate's root.  Uniform: the largest log likelihood."""
-
+#: Shape of the heavy tail: rates below t have probability of order t ** TAIL_POWER.
 TAIL_POWER = 0.2
-"""Shape of the heavy tail: rates below t have probability of order t ** TAIL_POWER."""
 
+#: Share of tuned steps that leave tau and rho to the cheap moves.
 EDGES_ONLY = 0.7
-"""Share of tuned steps that leave tau and rho to the cheap moves."""
 
+#: Share of proposals that draw the strength from its prior, to jump between modes.
 PRIOR_JUMP = 0.1
-"""Share of proposals that draw the strength from its prior, to jump between modes."""
 
 
 class Proposal(NamedTuple):
@@ -75,14 +54,14 @@ class Proposal(NamedTuple):
 
     tuned: bool
     scales: FloatArray
+    #: Of all parameters, and of epsilon and s alone.
     factors: FloatArray
-    """Of all parameters, and of epsilon and s alone."""
 
 
 # --- auxiliaries ----------------------------------------------------------------------------------
 
 
-@inlined
+@densities.inlined
 def _tail_factor(count: float, trials: float, end: float, log_tail: float, rate: float) -> float:
     """Beta posterior over the density of :func:`_draw_rate`, at most 2."""
     if end == 0:
@@ -94,7 +73,7 @@ def _tail_factor(count: float, trials: float, end: float, log_tail: float, rate:
     return 2 / (1 + math.exp(log_tail + (TAIL_POWER - shape) * math.log(distance)))
 
 
-@inlined
+@densities.inlined
 def _draw_rate(rng: Rng, count: float, trials: float, end: float) -> float:
     """Draw a rate from its Beta posterior, or half the time from a heavy tail towards a nearby end.
 
@@ -109,8 +88,10 @@ def _draw_rate(rng: Rng, count: float, trials: float, end: float) -> float:
     return rng.beta(low, high)
 
 
-@inlined
-def _factor(base: Row, alpha: float, beta: float, informed: bool, correlated: bool) -> float:
+@densities.inlined
+def _factor(
+    base: densities.Row, alpha: float, beta: float, informed: bool, correlated: bool
+) -> float:
     """The parameter-free factor of a latent's weight: likelihood or Jacobian, over q."""
     if informed and not correlated:
         factor = _tail_factor(base.x, base.n0, base.end_x, base.log_tail_x, alpha)
@@ -118,7 +99,9 @@ def _factor(base: Row, alpha: float, beta: float, informed: bool, correlated: bo
     if not (0 < alpha < 1 and 0 < beta < 1):
         return 0.0
     if not correlated:
-        return math.exp(log_count(base, alpha, beta, 0.0, 0.0, False, False) - base.log_top)
+        return math.exp(
+            densities.log_count(base, alpha, beta, 0.0, 0.0, False, False) - base.log_top
+        )
     if not informed:
         return 1 / math.sqrt(alpha * (1 - alpha) * beta * (1 - beta))
     u = abs(math.asin(math.sqrt(alpha)) - base.centre_x) / base.scale_x
@@ -127,7 +110,7 @@ def _factor(base: Row, alpha: float, beta: float, informed: bool, correlated: bo
     return (1 + math.exp(-u)) ** 2 * (1 + math.exp(-v)) ** 2 * math.exp(u + v)
 
 
-@compiled
+@densities.compiled
 def refresh_factors(problem: CompiledModel, latents: FloatArray) -> None:
     """Update the third column of the latents after a change of them or of the auxiliary density."""
     for j in range(len(latents)):
@@ -136,9 +119,9 @@ def refresh_factors(problem: CompiledModel, latents: FloatArray) -> None:
         latents[j, 2] = factor
 
 
-@inlined
+@densities.inlined
 def _draw_auxiliary(
-    rng: Rng, base: Row, informed: bool, correlated: bool
+    rng: Rng, base: densities.Row, informed: bool, correlated: bool
 ) -> tuple[float, float, float]:
     """Rates from q, NaN if outside the square, and their factor if it is available for free."""
     if not informed:
@@ -158,13 +141,13 @@ def _draw_auxiliary(
     return math.sin(theta) ** 2, math.sin(phi) ** 2, 1 / (p * (1 - p) * q * (1 - q))
 
 
-@inlined
-def _cell(base: Row, alpha: float, beta: float, parameters: FloatArray) -> float:
+@densities.inlined
+def _cell(base: densities.Row, alpha: float, beta: float, parameters: FloatArray) -> float:
     """Probability of the cell of a base's counts."""
-    return math.exp(log_row_cell(base, alpha, beta, parameters[TAU], parameters[RHO]))
+    return math.exp(densities.log_row_cell(base, alpha, beta, parameters[TAU], parameters[RHO]))
 
 
-@compiled
+@densities.compiled
 def _compare(  # noqa: PLR0912, PLR0915
     rng: Rng,
     problem: CompiledModel,
@@ -182,11 +165,11 @@ def _compare(  # noqa: PLR0912, PLR0915
     base, informed, correlated = problem.rows[j], problem.informed, problem.correlated
     old, latent, kept_old, kept_new = state[0], state[1][j], latents_old[j], latents_new[j]
     x, n0, y, n1 = base.x, base.n0, base.y, base.n1
-    ring_old = ring_of(old[EPSILON], problem.delta, old[STRENGTH])
-    ring_new = ring_of(new[EPSILON], problem.delta, new[STRENGTH])
+    ring_old = densities.ring_of(old[EPSILON], problem.delta, old[STRENGTH])
+    ring_new = densities.ring_of(new[EPSILON], problem.delta, new[STRENGTH])
     same = old[TAU] == new[TAU] and old[RHO] == new[RHO]
-    xx_old, yy_old, xy_old, log_old = quadratic_form(old[TAU], old[RHO], n0, n1)
-    xx_new, yy_new, xy_new, log_new = quadratic_form(new[TAU], new[RHO], n0, n1)
+    xx_old, yy_old, xy_old, log_old = densities.quadratic_form(old[TAU], old[RHO], n0, n1)
+    xx_new, yy_new, xy_new, log_new = densities.quadratic_form(new[TAU], new[RHO], n0, n1)
     cells = problem.cells
     log_constant = log_new - log_old if correlated and not cells else 0.0
     root0, root1 = math.sqrt(n0), math.sqrt(n1)
@@ -197,8 +180,9 @@ def _compare(  # noqa: PLR0912, PLR0915
     for k in range(num_auxiliary):
         if k > 0:
             alpha, beta, factor = _draw_auxiliary(rng, base, informed, correlated)
-        low, high, _, _ = fold(alpha, beta)
-        in_old, in_new = between(ring_old, low, high), between(ring_new, low, high)
+        low, high, _, _ = densities.fold(alpha, beta)
+        in_old = densities.between(ring_old, low, high)
+        in_new = densities.between(ring_new, low, high)
         if not (in_old or in_new):
             continue
         if k > 0 and not (informed and correlated):
@@ -242,7 +226,7 @@ def _compare(  # noqa: PLR0912, PLR0915
 # --- proposals ------------------------------------------------------------------------------------
 
 
-@compiled
+@densities.compiled
 def to_line(problem: CompiledModel, draws: FloatArray) -> FloatArray:
     """(log epsilon, logit s) and the unconstrained correlations, for each row of parameters."""
     lines = np.zeros(draws.shape)
@@ -256,7 +240,7 @@ def to_line(problem: CompiledModel, draws: FloatArray) -> FloatArray:
     return lines
 
 
-@spliced
+@densities.spliced
 def _propose_fixed(
     rng: Rng, problem: CompiledModel, scales: FloatArray, old: FloatArray, new: FloatArray
 ) -> None:
@@ -268,7 +252,7 @@ def _propose_fixed(
             new[i] = old[i] * math.exp(step) if i == EPSILON else old[i] + step
 
 
-@spliced
+@densities.spliced
 def _propose_tuned(
     rng: Rng,
     problem: CompiledModel,
@@ -297,11 +281,11 @@ def _propose_tuned(
         new[TAU], new[RHO] = correlations_from_line(problem, line[TAU], line[RHO])
 
 
-@compiled
+@densities.compiled
 def _log_prior(problem: CompiledModel, parameters: FloatArray, on_line: bool) -> float:
     """Log prior of the parameters, or of their unconstrained values, up to a constant."""
     epsilon, s = parameters[EPSILON], parameters[STRENGTH]
-    total = log_edge_prior(problem, epsilon, s)
+    total = densities.log_edge_prior(problem, epsilon, s)
     if not total > -math.inf:
         return -math.inf
     if on_line and problem.free[EPSILON]:
@@ -309,11 +293,11 @@ def _log_prior(problem: CompiledModel, parameters: FloatArray, on_line: bool) ->
     if on_line and problem.free[STRENGTH]:
         total += math.log(s) + math.log1p(-s)
     if problem.correlated:
-        total += log_correlation_prior(problem, parameters[TAU], parameters[RHO], on_line)
+        total += densities.log_correlation_prior(problem, parameters[TAU], parameters[RHO], on_line)
     return total
 
 
-@spliced
+@densities.spliced
 def _log_proposed(
     problem: CompiledModel, tuned: bool, jump: bool, old: FloatArray, new: FloatArray
 ) -> float:
@@ -332,7 +316,7 @@ def _log_proposed(
 # --- iterations -----------------------------------------------------------------------------------
 
 
-@compiled
+@densities.compiled
 def run(
     rng: Rng,
     problem: CompiledModel,

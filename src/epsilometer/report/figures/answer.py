@@ -1,13 +1,14 @@
-"""The first figure: what is proven, shown, estimated and claimed, on one axis of epsilon."""
-
-from __future__ import annotations
+"""What is proven, shown, estimated and claimed: on one axis, as exceedance, and under other priors."""
 
 from typing import Any
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer._text import estimate_text, percent, probability_text
+from epsilometer._text import estimate_text, pair_text, percent, probability_text
+from epsilometer.checks.sensitivity import AlternativePrior
+from epsilometer.judgement.count_result import CountResult
+from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import Units, units_of
 from epsilometer.model.scores import Scores
@@ -23,16 +24,16 @@ from epsilometer.report.figures.marks import (
     Plot,
     Points,
     ReferenceLine,
-)  # fmt: skip
+)
 
+#: Points of a density or a curve, besides some at its own quantiles.
 POINTS = 240
-"""Points of the density, besides some at its own quantiles."""
 
+#: A claim beyond this multiple of the other values is not drawn.
 FARTHEST_CLAIM = 4.0
-"""A claim beyond this multiple of the other values is not drawn."""
 
+#: Height of the density, in rows.
 DENSITY_ROWS = 1.9
-"""Height of the density, in rows."""
 
 
 def answer_chart(result: Result) -> Chart:
@@ -145,3 +146,102 @@ def _caption(result: Result, units: Units | None, *, claim_is_drawn: bool) -> st
             f" The claim of {claim:.4g} is to the right of the plot."
         )  # fmt: skip
     return text
+
+
+def exceedance_chart(result: Result) -> Chart:
+    """P(epsilon > e) after and before the data, with the claim if there is one."""
+    posterior, claim = result.posterior, result.claims.get(result.delta)
+    spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, POINTS))
+    # All probability may be at 0.
+    end = 1.1 * float(spread[-1]) or 1.0
+    # A very large claim would squeeze the curve into a corner.
+    if claim is not None and claim < FARTHEST_CLAIM * end:
+        end = max(end, 1.1 * claim)
+    x = np.unique(np.concatenate([np.linspace(0, end, POINTS), spread])).tolist()
+    after = [posterior.probability_above("epsilon", value) for value in x]
+    before = [posterior.prior_probability_above(value) for value in x]
+    low, high = result.question.thresholds.pass_at_most, result.question.thresholds.fail_at_least
+    caption = (
+        "Read the curve at any claimed epsilon: by the posterior alone, a claim where it is below "
+        f"{low:g} passes, and one where it is above {high:g} fails."
+    )
+    hover = "P(epsilon > {x:.3f}) = {y:.4f}", "prior: P(epsilon > {x:.3f}) = {y:.4f}"
+    marks: list[Mark] = [
+        Line(x, after, "blue", "posterior", width=1.8, hover=hover[0]),
+        Line(x, before, "grey", "prior", width=1.2, dash="dash", hover=hover[1]),
+        ReferenceLine(y=low),
+        ReferenceLine(y=high),
+    ]
+    if claim is not None:
+        above = posterior.probability_above("epsilon", claim)
+        prior = posterior.prior_probability_above(claim)
+        caption += (
+            f" Epsilon exceeds the claim of {claim:.4g} with probability {probability_text(above)}; "
+            f"the prior probability was {probability_text(prior)}."
+        )
+        if claim > x[-1]:
+            caption += " The claim is to the right of the plot."
+        else:
+            said = "claim {x:.4g}: exceeded with probability {y:.4f}"
+            marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
+            marks.append(Points([claim], [above], "orange", f"claim {claim:.4g}", hover=said))
+    no_leak = style.no_leak_text(posterior)
+    if no_leak:
+        caption += f" The curve starts below 1: with probability {no_leak} nothing leaks."
+    plot = Plot(
+        Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
+    )
+    title = "Probability that epsilon exceeds a value"
+    return Chart(name="exceedance", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
+
+
+#: From the narrowest prior to the widest.
+PRIOR_COLOURS = ("green", "blue", "orange")
+
+
+def prior_chart(result: CountResult | CurveResult) -> Chart | None:
+    """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
+    if not result.other_priors:
+        return None
+    level, posterior = result.level, result.posterior
+    own = AlternativePrior(factor=1.0, posterior=posterior)
+    versions = sorted([own, *result.other_priors], key=lambda version: version.factor)
+    # Without a leak epsilon is 0, which a density does not show.
+    leaks = 1 - float(getattr(result.model, "no_leak", 0.0) or 0.0)
+    reach = np.array([version.epsilon.quantile(np.array([0.002, 0.985])) for version in versions])
+    # All probability may be at 0.
+    low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
+    room = 0.08 * (high - low) or 1e-9
+    x = np.linspace(max(low - room, 0.0), high + room, POINTS)
+    says = "\nepsilon {x:.3f}, density {y:.4g}"
+    thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
+    marks: list[Mark] = []
+    intervals, peak = {}, 0.0
+    for version, colour in zip(versions, PRIOR_COLOURS, strict=False):
+        factor = version.factor
+        after, prior = version.epsilon.density(x), version.model.epsilon
+        ends = intervals[factor] = version.credible_interval(level)
+        name = "as reported" if factor == 1 else f"prior scale x {factor:g}"
+        label = f"{name}: {pair_text(*ends)}"
+        before = leaks * np.exp(prior.log_density(x))
+        marks += [
+            Line(x, after, colour, label, hover=f"{label}, posterior{says}"),
+            Line(x, before, colour, label, hover=f"{label}, prior{says}", **thin),
+        ]
+        peak = max(peak, float(after.max()))
+    top = style.end_of_densities(peak, min(high - low for low, high in intervals.values()))
+    reported = pair_text(*intervals.pop(1.0))
+    moved = " and ".join(
+        f"{pair_text(*ends)} with the scale x {factor:g}" for factor, ends in intervals.items()
+    )
+    no_leak = style.no_leak_text(posterior)
+    hidden = f" Not drawn: probability {no_leak} of no leak, where epsilon is 0." if no_leak else ""
+    return Chart(
+        name="prior",
+        title="Sensitivity to the prior",
+        caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {reported}; "
+        f"it would be {moved}. The more the interval moves with the prior, the less the data "
+        f"determine it.{hidden}",
+        plots=[Plot(Axis("epsilon", (x[0], x[-1])), Axis("density", (0, top)), marks)],
+        size=(6.6, 4.2),
+    )

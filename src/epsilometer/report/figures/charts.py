@@ -1,23 +1,19 @@
 """Every figure of a result, by the name of its file and in the order of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.result import Result
-from epsilometer.report.figures import bases, chains, checks, families, posterior
-from epsilometer.report.figures.answer import answer_chart
+from epsilometer.report.figures import answer, count_model, curve_model, predictions
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.region import region_chart
 from epsilometer.report.text.over_delta import over_delta_of
 
+#: A figure of a result; None where it does not apply.
 Make = Callable[[Any], Chart | None]
-"""A figure of a result; None where it does not apply."""
 
 
 def _if_estimated(make: Make, *names: str) -> Make:
@@ -37,38 +33,39 @@ def _curves(result: CountResult) -> Chart | None:
 
 
 OF_EITHER: dict[str, Make] = {
-    "answer": _if_estimated(answer_chart, "epsilon"),
-    "exceedance": _if_estimated(posterior.exceedance_chart, "epsilon"),
+    "answer": _if_estimated(answer.answer_chart, "epsilon"),
+    "exceedance": _if_estimated(answer.exceedance_chart, "epsilon"),
 }
 
 COUNT_CHARTS: dict[str, Make] = {
     **OF_EITHER,
-    "region": region_chart,
-    "marginals": posterior.marginals_chart,
-    "joint": _if_estimated(posterior.joint_chart, "epsilon", "strength"),
+    "region": count_model.region_chart,
+    "marginals": count_model.marginals_chart,
+    "joint": _if_estimated(count_model.joint_chart, "epsilon", "strength"),
     "delta-curve": over_delta,
-    "prior": checks.prior_chart,
+    "prior": answer.prior_chart,
     "curves": _curves,
-    "predictive": lambda result: checks.predictive_chart(result.counts, result.predictive),
-    "traces": chains.traces_chart,
-    "ranks": chains.ranks_chart,
+    "predictive": lambda result: predictions.predictive_chart(result.counts, result.predictive),
+    "traces": count_model.traces_chart,
+    "ranks": count_model.ranks_chart,
 }
 
 CURVE_CHARTS: dict[str, Make] = {
     **OF_EITHER,
-    "roc": bases.roc_chart,
-    "leaks": bases.leaks_chart,
-    "families": lambda result: families.families_chart(result, result.poorly_fitting_families),
+    "roc": curve_model.roc_chart,
+    "leaks": curve_model.leaks_chart,
+    "families": lambda result: curve_model.families_chart(result, result.poorly_fitting_families),
     "delta-curve": over_delta,
-    "prior": checks.prior_chart,
-    "predictive": bases.roc_check_chart,
+    "prior": answer.prior_chart,
+    "predictive": predictions.roc_check_chart,
 }
 
+#: By the kind of the result.
 CHARTS = {"count": COUNT_CHARTS, "curve": CURVE_CHARTS}
-"""By the kind of the result."""
 
-_NO_CHECK = partial(families.families_chart, misfits={})
+_NO_CHECK = partial(curve_model.families_chart, misfits={})
 NEED_CHECKS = ("delta-curve", "prior", "curves", "predictive")
+#: The figures of a result folder, which need nothing but the posterior.
 FOLDER_CHARTS: dict[str, dict[str, Make]] = {
     "count": {name: make for name, make in COUNT_CHARTS.items() if name not in NEED_CHECKS},
     "curve": {
@@ -77,4 +74,9 @@ FOLDER_CHARTS: dict[str, dict[str, Make]] = {
         if name not in NEED_CHECKS or name == "delta-curve"
     },
 }
-"""The figures of a result folder, which need nothing but the posterior."""
+
+
+def charts_of(result: Result, *, folder: bool = False) -> list[Chart]:
+    """Every figure of a result that applies, in the order of the page; or those of its folder."""
+    known = (FOLDER_CHARTS if folder else CHARTS)[result.kind]
+    return [chart for chart in (make(result) for make in known.values()) if chart is not None]

@@ -1,7 +1,5 @@
 """Error curves of every base over target rates, and the false-positive rates that were realised."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,11 @@ from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Band, Line, Mark, ReferenceLine
 
+#: Maximum number of curves drawn; for more bases the middle 90 % are shaded too.
 MOST_LINES = 40
-"""Maximum number of curves drawn; for more bases the middle 90 % are shaded too."""
 
+#: Probability of the band around the target rate, if decisions were independent.
 BAND = 0.99
-"""Probability of the band around the target rate, if decisions were independent."""
 
 
 def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: float | None) -> Chart:
@@ -33,10 +31,9 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     order = np.argsort(negatives.mean(axis=0), kind="stable")
     chosen = np.sort(order[style.picked(bases, MOST_LINES)])
     caption = (
-        "First: both error rates of each attack, one curve per base; the nearer to the lower left "
-        "corner, the better the attack. Second: the realised false-positive rate against the target; "
-        f"within the band ({percent(BAND)}) independent decisions would differ by chance. An attack "
-        "that missed its target still counts: the estimate uses the realised rates."
+        "First: both error rates of each attack; the nearer to the lower left corner, the better. "
+        "Second: the realised false-positive rate, which the estimate uses, against the target; within "
+        f"the band ({percent(BAND)}) independent decisions would differ by chance."
     )
     targets = curves.target_alpha
     errors: list[Mark] = []
@@ -63,10 +60,7 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
         caption += f" The counts are those at the target rate {target_alpha:g}."
         rates.append(ReferenceLine(x=target_alpha, colour="orange", width=1.2, dash="solid"))
     if len(chosen) < bases:
-        caption += (
-            f" Only {len(chosen)} of {bases:,} bases are drawn, from the strongest attack to the "
-            "weakest, and the middle 90 % of all."
-        )
+        caption += f" Only {len(chosen)} of {bases:,} bases are drawn, and the middle 90 % of all."
     plots = [
         style.unit_square("false-positive rate", "false-negative rate", errors),
         style.unit_square("target false-positive rate", "realised false-positive rate", rates),

@@ -1,7 +1,5 @@
 """Epsilon over delta, of either model: intervals and medians, the joint band, and what is claimed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from epsilometer._arrays import FloatArray
@@ -13,14 +11,14 @@ from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 from epsilometer.report.text.over_delta import OverDelta
 
+#: In units of where the band ends: claims beyond that are not shown, they would flatten the band.
 FARTHEST_CLAIM = 2.5
-"""In units of where the band ends: claims beyond that are not shown, they would flatten the band."""
 
+#: Ratio of the largest to the smallest median from which the axis is logarithmic.
 WIDE = 30.0
-"""Ratio of the largest to the smallest median from which the axis is logarithmic."""
 
+#: Maximum number of deltas drawn with a marker.
 MOST_DOTS = 30
-"""Maximum number of deltas drawn with a marker."""
 
 
 def delta_curve_chart(over: OverDelta) -> Chart:
@@ -72,8 +70,7 @@ def _caption(over: OverDelta, *, finite: bool) -> str:
         if over.extrapolated.any():
             parts.append(
                 f"Hatched, below delta = {below:.2g}: extrapolated by the family of curves, since no "
-                f"{units.base} has enough {units.scored} to show the error rates that determine "
-                "epsilon there."
+                f"{units.base} has enough {units.scored}."
             )
         if posterior.model.delta > 0:
             parts.append(f"Green: delta = {posterior.model.delta:g}, the delta of this result.")

@@ -8,8 +8,6 @@ break starts a new line; the first of several lines is printed in bold.  The tex
 read as a template, so any name may be used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The fields keep their names; values at their defaults are left out, and numbers are rounded.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -15,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from epsilometer.report.figures import marks, style
 
+#: One plot of the page: title, axes ``x`` and ``y``, and its ``marks``, each with its kind.
 Panel = dict[str, Any]
-"""One plot of the page: title, axes ``x`` and ``y``, and its ``marks``, each with its kind."""
 
 KINDS = {
     marks.Line: "line",
@@ -27,11 +25,11 @@ KINDS = {
     marks.Note: "note",
 }
 
+#: Significant digits of numbers on the page; hover texts show four.
 DIGITS = 5
-"""Significant digits of numbers on the page; hover texts show four."""
 
+#: Fields that `plot.js` expects in every mark that has them.
 REQUIRED = {"x", "y", "low", "high", "colour"}
-"""Fields that `plot.js` expects in every mark that has them."""
 
 
 def panel(plot: marks.Plot) -> Panel:
@@ -107,6 +105,7 @@ def _short(value: float) -> float:
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
+#: How fields that are not plain numbers are written.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "label": style.page_name,
     "names": lambda names: [style.page_name(name) for name in names],
@@ -114,4 +113,3 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "z": _shades,
     "x_ends": lambda ends: [numbers(end) for end in ends],
 }
-"""How fields that are not plain numbers are written."""

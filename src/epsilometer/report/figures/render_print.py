@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: Of a heat map, from 0 to 1.
 SHADES = ("#FFFFFF", "#C6DBEF", "#6BAED6")
-"""Of a heat map, from 0 to 1."""
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 SYMBOLS = {"circle": "o", "square": "s", "star": "*", "cross": "P", "end": "|", "arrow": ">"}
+#: A legend of more would hide the plot.
 MOST_ENTRIES = 6
-"""A legend of more would hide the plot."""
 
 
 def draw(sheet: marks.Sheet) -> Figure:

@@ -1,7 +1,5 @@
 """A figure that notebooks show, also where pyplot was never imported."""
 
-from __future__ import annotations
-
 import io
 import warnings
 

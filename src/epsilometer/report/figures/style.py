@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
+#: Shades on a light and on a dark background.
 PAGE_COLOURS = {
     "blue": (BLUE, "#56B4E9"),
     "orange": (ORANGE, "#E69F00"),
@@ -30,21 +31,20 @@ PAGE_COLOURS = {
     "sky": ("#3B9BD6", "#8ECDF2"),
     "amber": ("#B87E00", "#F5C04A"),
 }
-"""Shades on a light and on a dark background."""
 
 PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()}
 
+#: Colours for several items of one kind, such as chains.
 SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
-"""Colours for several items of one kind, such as chains."""
 
+#: Smallest probability of no leak that captions mention.
 WORTH_A_SENTENCE = 1e-3
-"""Smallest probability of no leak that captions mention."""
 
+#: Maximum number of characters in a label.
 LONGEST_NAME = 40
-"""Maximum number of characters in a label."""
 
+#: Largest density shown, in units of one over the width of the 90 % interval; a normal one has 1.3.
 TALLEST = 8.0
-"""Largest density shown, in units of one over the width of the 90 % interval; a normal one has 1.3."""
 
 
 def end_of_densities(peak: float, width: float) -> float:
@@ -58,11 +58,16 @@ def no_leak_text(posterior: Any) -> str:
     return probability_text(nothing) if nothing >= WORTH_A_SENTENCE else ""
 
 
+def rows_axis(names: Sequence[str]) -> Axis:
+    """An axis of named rows, the first on top."""
+    return Axis("", (len(names) - 0.4, -0.6), names=list(names))
+
+
 def interval_plot(
     title: str, names: Sequence[str], marks: Sequence[Mark], ends: tuple[float, float]
 ) -> Plot:
     """A plot of named rows, the first on top."""
-    rows = Axis("", (len(names) - 0.4, -0.6), names=names)
+    rows = rows_axis(names)
     height = 140 + 20 * max(len(names), 4)
     return Plot(Axis(title, ends), rows, marks, legend=False, page_height=height)
 

@@ -5,8 +5,6 @@ Names in a page are untrusted.  Jinja2 escapes all text; the numbers of the plot
 that are part of it, by their hashes, and no requests.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
@@ -18,29 +16,33 @@ from typing import Any, NamedTuple
 
 from epsilometer import _files
 from epsilometer._text import capital
-from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.origin import Origin
+from epsilometer.judgement.result import Result
+from epsilometer.judgement.units import units_of
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS
-from epsilometer.report.text.explanations import (
-    after_verdict,
-    all_assumptions,
-    meaning_of_epsilon,
-    settled_claims,
-)
 from epsilometer.report.text.facts import provenance_facts
 from epsilometer.report.text.over_delta import csv_over_delta, over_delta_of
 from epsilometer.report.text.rows import answer_table
-from epsilometer.report.text.sentences import answers, proven_fact, verdict_sentence
+from epsilometer.report.text.sentences import (
+    after_verdict,
+    all_assumptions,
+    answers,
+    meaning_of_epsilon,
+    proven_fact,
+    settled_claims,
+    verdict_sentence,
+)
 from epsilometer.report.text.values import page_values
 
+#: Where templates, script and style are.
 FOLDER = Path(__file__).parent
-"""Where templates, script and style are."""
 
+#: The scripts of the page, in the order in which they run.
 SCRIPTS = ("plot.js", "page.js", "what_if.js")
-"""The scripts of the page, in the order in which they run."""
 
+#: Largest number of bases whose table is open at first, and printed.
 MOST_OPEN_ROWS = 60
-"""Largest number of bases whose table is open at first, and printed."""
 
 
 class Download(NamedTuple):
@@ -61,13 +63,13 @@ def fill(
     *,
     charts: Sequence[Chart],
     downloads: Sequence[Download],
-    counted_bases: str,
     **sections: Any,
 ) -> str:
     """The whole page; the first figure leads it."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    counted_bases = units_of(result.data).bases(len(result.data))
     scripts = [script(_text(name)) for name in SCRIPTS]
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
@@ -82,11 +84,12 @@ def fill(
         scripts=[Markup(text) for text in scripts],
         style=Markup(_text("page.css")),
         colours=PAGE_COLOURS,
-        lead=[_chart(chart) | {"image": _image(chart)} for chart in charts[:1]],
-        charts=[_chart(chart) for chart in charts[1:]],
+        lead=[(chart, _image(chart)) for chart in charts[:1]],
+        charts=charts[1:],
         downloads=[*_shared_downloads(result), *downloads],
         title=_title(counted_bases, result.origin),
         counted_bases=counted_bases,
+        made_from=result.made_from,
         open_table=len(result.data) <= MOST_OPEN_ROWS,
         **_answer(result),
         **sections,
@@ -168,16 +171,6 @@ def _title(bases: str, origin: Origin) -> str:
     if origin.variant is not None:
         title += f", variant {_files.printable(origin.variant)}"
     return title
-
-
-def _chart(chart: Chart) -> dict[str, Any]:
-    """A figure as the template needs it."""
-    return {
-        "name": chart.name,
-        "title": chart.title,
-        "caption": chart.caption,
-        "panels": chart.panels(),
-    }
 
 
 def _image(chart: Chart) -> str:

@@ -3,8 +3,6 @@
 The two models differ in their tables; everything else is the same page.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,24 +17,32 @@ from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import ONE_RUN_SHORT, SHARED_ESTIMATE, units_of
-from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page.frame import Download, fill
 from epsilometer.report.text.facts import extrapolation_fact, family_fact, strength_fact
 from epsilometer.report.text.over_delta import over_delta_of, table_over_delta
-from epsilometer.report.text.rows import LABELS, Rows, models_table
-from epsilometer.report.text.values import base_rows, counts_csv, curves_csv, leaks_csv
+from epsilometer.report.text.rows import (
+    LABELS,
+    Rows,
+    base_table,
+    counts_table,
+    leak_table,
+    models_table,
+    predictive_table,
+    roc_table,
+)
+from epsilometer.report.text.values import counts_csv, curves_csv, leaks_csv
 
+#: Smaller probabilities are shown as "below" this.
 NEGLIGIBLE_FAMILY = 1e-4
-"""Smaller probabilities are shown as "below" this."""
 
 STRENGTH = (
     " The attack strength measures how close the attacks came to the best possible ones on the worst "
     "base: 0 is guessing, 1 is the best possible."
 )
 
+#: Tables below figures, by the figure's name: rows, of which the first is the heading, and notes.
 Tables = dict[str, tuple[Rows, list[str]]]
-"""Tables below figures, by the figure's name: rows, of which the first is the heading, and notes."""
 
 
 def render(result: Result, charts: Sequence[Chart]) -> str:
@@ -59,7 +65,6 @@ def render(result: Result, charts: Sequence[Chart]) -> str:
 
 def _of_counts(result: CountResult) -> dict[str, Any]:
     estimated = "epsilon" in result.posterior.parameters
-    bases = counted(len(result.counts), "challenge base")
     csv = counts_csv(result.counts)
     downloads = [Download("counts.csv", "the counts of every base", "text/csv", csv)]
     if result.origin.curves is not None:
@@ -67,13 +72,11 @@ def _of_counts(result: CountResult) -> dict[str, Any]:
         downloads.append(Download("curves.csv", "error counts over target rates", "text/csv", text))
     return {
         "downloads": downloads,
-        "made_from": "counts",
-        "counted_bases": bases,
         "strength": STRENGTH if estimated else "",
         "tables": _tables_of_counts(result),
-        "bases": _bases(result),
+        "bases": base_table(result).cells(whole=True),
         "bases_title": "Every base",
-        "bases_summary": f"{bases} with counts",
+        "bases_summary": "with counts",
         "bases_note": _most_influential(result.influence),
         "models": None if result.models is None else _other_models(result.models, result.level),
     }
@@ -81,13 +84,6 @@ def _of_counts(result: CountResult) -> dict[str, Any]:
 
 def _of_curves(result: CurveResult) -> dict[str, Any]:
     units, csv = units_of(result.scores), leaks_csv(result)
-    bases = units.bases(len(result.scores))
-    check = result.predictive
-    overall: Rows = [("p-value over all bases", "mean", "spread")]
-    overall += [
-        (name, f"{mean:.3f}", f"{spread:.3f}")
-        for name, (mean, spread) in zip(check.statistics, check.overall.tolist(), strict=True)
-    ]
     misfits = [
         f"{capital(name)} alone does not fit these scores: {_files.printable(why)}."
         for name, why in result.poorly_fitting_families.items()
@@ -95,13 +91,14 @@ def _of_curves(result: CurveResult) -> dict[str, Any]:
     what = "epsilon of every base, worst first"
     return {
         "downloads": [Download("leaks.csv", what, "text/csv", csv)],
-        "made_from": "scores",
-        "counted_bases": bases,
         "about": about(result),
-        "tables": {"families": (_families(result), misfits), "predictive": (overall, [])},
-        "bases": _leaks(result),
+        "tables": {
+            "families": (_families(result), misfits),
+            "predictive": (roc_table(result.predictive).cells(), []),
+        },
+        "bases": leak_table(result).cells(whole=True),
         "bases_title": units.section,
-        "bases_summary": f"{bases}, worst first",
+        "bases_summary": "worst first",
         "bases_note": units.note,
         "beside": None if result.beside is None else _beside(result, result.beside),
     }
@@ -130,15 +127,7 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
 
 
 def _tables_of_counts(result: CountResult) -> Tables:
-    tables: Tables = {}
-    checked: Rows = [
-        ("over all bases", "observed", f"predicted, {percent(result.level)}", "p-value")
-    ]
-    for item in result.predictive.statistics:
-        p_value = f"{item.p_value:.3f}{' (odd)' if item.surprising else ''}"
-        ends = f"{item.low:.3g} to {item.high:.3g}"
-        checked.append((item.name, f"{item.observed:.3g}", ends, p_value))
-    tables["predictive"] = checked, []
+    tables: Tables = {"predictive": (predictive_table(result.predictive).cells(), [])}
     chains = result.posterior.chains
     if chains is not None:
         rows: Rows = [("", "R-hat", "effective draws (bulk)", "(tail)")]
@@ -170,39 +159,6 @@ def _most_influential(influence: Influence | None) -> str:
         f"{percent(influence.level)} interval of epsilon is {pair_text(*without[base, ::2].tolist())} "
         f"instead of {pair_text(low, high)}."
     )
-
-
-def _counts(counts: AttackCounts) -> Rows:
-    """Every base with its counts, the heading first."""
-    rows: Rows = [("base", "false positives", "false negatives")]
-    for row in counts.rows():
-        positives = f"{row['false_positives']:,} of {row['trials_h0']:,}"
-        negatives = f"{row['false_negatives']:,} of {row['trials_h1']:,}"
-        rows.append((_files.printable(str(row["challenge_base"])), positives, negatives))
-    return rows
-
-
-def _bases(result: CountResult) -> Rows:
-    """The same with rates, and epsilon without each base."""
-    more: Rows = [("rates", f"epsilon without it, {percent(result.level)}")]
-    for row in base_rows(result):
-        text, influence = "", row.get("epsilon_without")
-        if influence is not None:
-            text = f"{'' if influence['reliable'] else 'about '}{pair_text(*influence['interval'])}"
-        more.append((f"{row['false_positive_rate']:.4f}, {row['false_negative_rate']:.4f}", text))
-    return [(*row, *rest) for row, rest in zip(_counts(result.counts), more, strict=True)]
-
-
-def _leaks(result: CurveResult) -> Rows:
-    """Every base with its epsilon, worst first; the heading comes first."""
-    base = units_of(result.scores).base
-    sides = ("out", "in") if result.scores.one_run else ("without", "with")
-    rows: Rows = [(base, "epsilon", f"{percent(result.level)} interval", "AUC", *sides)]
-    for leak in result.leaks:
-        interval, name = pair_text(leak.low, leak.high), _files.printable(leak.name)
-        sizes = f"{leak.models_h0:,}", f"{leak.models_h1:,}"
-        rows.append((name, f"{leak.median:.3f}", interval, f"{leak.auc:.3f}", *sizes))
-    return rows
 
 
 def _families(result: CurveResult) -> Rows:
@@ -248,5 +204,5 @@ def _beside(result: CurveResult, beside: CountResult) -> dict[str, Any]:
         "sentences": sentences,
         "answers": answers,
         "summary": f"Counts of {counted(len(beside.counts), 'base')}{at}",
-        "counts": _counts(beside.counts),
+        "counts": counts_table(beside.counts).cells(whole=True),
     }

@@ -1,20 +1,18 @@
 """Facts about a result as pairs of label and text: model, origin, engine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from epsilometer._text import probability_text
-from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
-from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.origin import Origin
+from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.trees import values_of
 
 Facts = list[tuple[str, str]]
 
+#: Smallest probability of no leak that is mentioned.
 NO_LEAK = 0.01
-"""Smallest probability of no leak that is mentioned."""
 
 
 # --- for the terminal -------------------------------------------------------------------------------
@@ -23,9 +21,7 @@ NO_LEAK = 0.01
 def model_facts(result: Result) -> Facts:
     """What the numbers depend on, what was estimated from, and the engine."""
     facts: Facts = []
-    bases = "challenge bases"
     if isinstance(result, CurveResult):
-        bases = f"{units_of(result.scores).whole_base}s"
         facts = [
             ("family", family_fact(result)),
             ("strength", strength_fact(result)),
@@ -33,7 +29,7 @@ def model_facts(result: Result) -> Facts:
         ]
     return [
         *facts,
-        (bases, f"{len(result.data):,}"),
+        (f"{units_of(result.data).whole_base}s", f"{len(result.data):,}"),
         ("delta", f"{result.delta:g}"),
         ("engine", result.posterior.engine_description),
         ("time", f"{result.posterior.provenance.seconds:.2f} s"),
@@ -115,6 +111,7 @@ def provenance_facts(result: Result) -> Facts:
     return [*_of_model(result), *origin_facts(result.origin), *engine_facts(result.posterior)]
 
 
+#: The choices of either model, and what they are called.
 CHOICES = {
     "likelihood": "likelihood",
     "dependence": "dependence",
@@ -122,30 +119,26 @@ CHOICES = {
     "mixing": "mixing",
     "strength": "attack strength",
 }
-"""The choices of either model, and what they are called."""
 
 
 def _of_model(result: Result) -> Facts:
-    facts: Facts = [("challenge bases", f"{len(result.data):,}")]
-    values: dict[str, Any] = {}
+    units, values = units_of(result.data), values_of(result.model)
+    facts: Facts = [(f"{units.whole_base}s", f"{len(result.data):,}")]
     if isinstance(result, CurveResult):
-        scores, values = result.scores, values_of(result.model)
-        units = units_of(scores)
+        scores = result.scores
         sides = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
         text = f"{sides[0]:,} of {units.without}, {sides[1]:,} of {units.with_point}"
         families = ", ".join(choice_text(family) for family in values["families"])
-        facts = [(f"{units.whole_base}s", f"{len(scores):,}"), ("scores", text)]
-        facts.append(("families", families))
-    elif isinstance(result, CountResult):
-        values = values_of(result.model)
-        if not result.counts.dependent:
-            values.pop("dependence")
+        facts += [("scores", text), ("families", families)]
+    elif not result.data.dependent:
+        values.pop("dependence")
     facts.append(("delta", f"{result.delta:g}"))
     return facts + [
         (label, choice_text(values[name])) for name, label in CHOICES.items() if name in values
     ]
 
 
+#: Properties of a plan, and what they are called.
 PLANNED = {
     "population": "population",
     "adjacency": "adjacency",
@@ -158,7 +151,6 @@ PLANNED = {
     "seed": "seed of the measurement",
     "hash": "hash of the plan",
 }
-"""Properties of a plan, and what they are called."""
 
 
 def origin_facts(origin: Origin) -> Facts:

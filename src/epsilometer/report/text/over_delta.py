@@ -1,7 +1,5 @@
 """Epsilon over several deltas, of either model: one table for the terminal, files and the page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,15 +9,15 @@ import numpy as np
 from epsilometer import _files
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer._table import Table
-from epsilometer._text import counted, percent, plain, probability_text, wrapped
+from epsilometer._text import percent, plain, probability_text, wrapped
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.judgement.verdict import JudgedDelta, Verdict
 from epsilometer.posteriors.over_delta import POINTWISE, WHY_IT_RISES, DeltaCurve
 
+#: Where the curve model is drawn if one delta was asked for.
 DELTAS, SMALLEST_DELTA, LARGEST_DELTA = 25, 1e-8, 0.1
-"""Where the curve model is drawn if one delta was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,10 +59,7 @@ class OverDelta:
     @property
     def bases(self) -> str:
         """The number of bases with its noun."""
-        if not isinstance(self.curve, JointDeltaCurve):
-            return counted(len(self.curve.counts), "challenge base")
-        scores = self.curve.posterior.scores
-        return units_of(scores).bases(len(scores))
+        return units_of(self.curve.data).bases(len(self.curve.data))
 
 
 def over_delta_of(result: Result, *, asked: bool = False) -> OverDelta | None:
@@ -172,15 +167,15 @@ def values_over_delta(over: OverDelta) -> dict[str, Any]:
     curve = over.curve
     values: dict[str, Any] = {"level": over.level, "curve": items(over)}
     if isinstance(curve, JointDeltaCurve):
-        provenance, bases = curve.posterior.provenance, len(curve.posterior.scores)
+        provenance = curve.posterior.provenance
         values["model"] = "curve"
         values["extrapolated_below_delta"] = curve.posterior.extrapolated_below_delta
     else:
-        provenance, bases = curve.provenance, len(curve.counts)
+        provenance = curve.provenance
         values |= {"model": "count", "tolerance": curve.tolerance}
         values["rises"] = [vars(rise) for rise in curve.rises]
     values |= {
-        "num_challenge_bases": bases,
+        "num_challenge_bases": len(curve.data),
         "trustworthy": curve.trustworthy,
         "notes": notes_over_delta(over),
         "engine": provenance.engine,

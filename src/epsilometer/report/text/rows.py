@@ -1,25 +1,30 @@
-"""Tables of a result: parameters, bases, other models.
+"""Tables of a result: parameters, bases, other models, estimators, data and checks.
 
 Each is described once; the terminal, the page, notebooks and `summary()` show the same rows.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
 from epsilometer._table import Cell, Table, tails
-from epsilometer._text import plain
-from epsilometer.checks.comparison import ModelComparison, to_rows
+from epsilometer._text import pair_text, plain, wrapped
+from epsilometer.baselines.estimator import Kind
+from epsilometer.checks.comparison import ModelComparison
+from epsilometer.checks.predictive import PredictiveCheck
+from epsilometer.checks.roc_curves import RocCheck
+from epsilometer.comparison.estimators import ABOUT_GAUSSIAN, Comparison
 from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
+from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.proofs.proof import rounded_down
 
 Rows = list[tuple[str, ...]]
 
+#: Display names of the parameters.
 LABELS = {
     "epsilon": "epsilon",
     "strength": "attack strength",
@@ -27,7 +32,6 @@ LABELS = {
     "cross_correlation": "cross correlation",
     "spread": "spread in groups",
 }
-"""Display names of the parameters."""
 
 MODELS_NOTE = (
     "The first row is the model in use. log BF: log Bayes factor against it. prob.: posterior "
@@ -35,8 +39,14 @@ MODELS_NOTE = (
     "posterior predictive check; below 0.01 the model rarely produces counts like these."
 )
 
+#: What JSON has of each alternative model, besides its name, its words and its epsilon.
+MODEL_VALUES = (
+    *("log_evidence", "log_bayes_factor", "probability", "smallest_p_value", "comparable"),
+    "reason",
+)
+
+#: Probability of the intervals of posteriors that nobody asked a question of.
 LEVEL = 0.9
-"""Probability of the intervals of posteriors that nobody asked a question of."""
 
 
 def labels_of(posterior: CountPosterior | CurvePosterior) -> dict[str, str]:
@@ -82,7 +92,16 @@ def leak_table(result: CurveResult, most: int | None = None) -> Table:
 
 def models_data(comparison: ModelComparison, *, level: float) -> dict[str, Any]:
     """Alternative models as plain values ready for JSON."""
-    rows = to_rows(comparison, level=level)
+    rows = []
+    for each in comparison.assumptions:
+        epsilon: dict[str, Any] | None = None
+        if each.posterior is not None:
+            ends = list(each.posterior.credible_interval("epsilon", level))
+            median = each.posterior.median("epsilon")
+            epsilon = {"median": median, "interval": ends, "level": level}
+        row = {"assumption": each.label, "used": each.own, "in_words": each.interpretation}
+        row |= {name: getattr(each, name) for name in MODEL_VALUES}
+        rows.append(row | {"epsilon": epsilon})
     return dict(plain({"assumptions": rows, "sentences": comparison.sentences()}))
 
 
@@ -101,3 +120,118 @@ def models_table(comparison: ModelComparison, level: float) -> Table:
         if each.reason:
             notes.append(f"{each.label}: {each.reason.rstrip('.')}.")
     return Table(columns=columns, rows=rows, notes=[*notes, *comparison.sentences()])
+
+
+# --- data and checks --------------------------------------------------------------------------
+
+
+def counts_table(found: AttackCounts, notes: Sequence[str] = ()) -> Table:
+    """The counts and rates of each base."""
+    columns = {
+        "challenge base": found.names,
+        "false positives": found.false_positives.tolist(),
+        "trials H0": found.trials_h0.tolist(),
+        "false negatives": found.false_negatives.tolist(),
+        "trials H1": found.trials_h1.tolist(),
+        "FPR": found.false_positive_rates.tolist(),
+        "FNR": found.false_negative_rates.tolist(),
+    }
+    rows = list(zip(*columns.values(), strict=True))
+    return Table(columns=tuple(columns), rows=rows, notes=notes)
+
+
+def base_table(result: CountResult) -> Table:
+    """The same with epsilon without each base."""
+    table, influence = counts_table(result.counts), result.influence
+    if influence is None:
+        return table
+    ends = zip(influence.reliable, influence.low.tolist(), influence.high.tolist(), strict=True)
+    without = [f"{'' if sure else 'about '}{pair_text(low, high)}" for sure, low, high in ends]
+    rows = [(*row, text) for row, text in zip(table, without, strict=True)]
+    return Table(columns=(*table.columns, "epsilon without it"), rows=rows)
+
+
+def roc_table(found: RocCheck) -> Table:
+    """Each statistic of the ROC curves over all bases, and how well it fits."""
+    means = found.observed.mean(axis=0).tolist()
+    rows = [
+        (name, mean, *pair)
+        for name, mean, pair in zip(found.statistics, means, found.overall.tolist(), strict=True)
+    ]
+    columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
+    notes = [f"Surprising: {surprise}." for surprise in found.surprising[:5]]
+    return Table(columns=columns, rows=rows, notes=notes or ["Nothing is surprising."])
+
+
+def predictive_table(found: PredictiveCheck) -> Table:
+    """Each statistic of the counts, and what the posterior predicts."""
+    rows = [
+        (each.name, each.observed, each.low, each.high, each.p_value, each.surprising)
+        for each in found.statistics
+    ]
+    return Table(
+        columns=("statistic", "observed", *tails(found.level), "p-value", "surprising"),
+        rows=rows,
+        notes=[f"Percentages are quantiles of {found.replicates:,} replicates."],
+    )
+
+
+#: The kind of an estimator that does not apply; its reason follows below the table.
+NOT_APPLICABLE = "n/a"
+
+
+def comparison_data(found: Comparison) -> dict[str, Any]:
+    """Plain values for JSON."""
+    return {
+        "delta": found.delta,
+        "significance": found.significance,
+        "source": found.source,
+        "rows": [row.described() for row in found.rows],
+    }
+
+
+def comparison_table(found: Comparison) -> Table:
+    """A row for each estimator; a point estimate has only a first number."""
+    pooled = any(row.pooled is not None for row in found.rows)
+    rows: list[tuple[Cell, ...]] = []
+    for row in found.rows:
+        ends = [(row.low, row.high)] + ([row.pooled or (None, None)] if pooled else [])
+        numbers = [
+            end if row.applies and (place == 0 or row.bounded_above) else None
+            for pair in ends
+            for place, end in enumerate(pair)
+        ]
+        gaussian = ", if Gaussian" if row.about == ABOUT_GAUSSIAN else ""
+        kind = f"{row.kind}{gaussian}" if row.applies else NOT_APPLICABLE
+        rows.append((row.label, kind, *numbers))
+    notes = ["At least 0.000: no bound. A bound is not an estimate: most are far below epsilon."]
+    if found.several:
+        notes.append(
+            "At least and at most refer to the strongest attack: the largest over the bases, with a "
+            "correction for the choice."
+        )
+    if pooled:
+        notes.append("Pooled: the counts of all bases added, so for the average attack.")
+    names = ("at least", "at most", *(("pooled: least", "most") if pooled else ()))
+    return Table(columns=("estimator", "kind", *names), rows=rows, notes=[*notes, *found.notes])
+
+
+def comparison_text(found: Comparison) -> str:
+    """Text for a terminal."""
+    title = (
+        f"epsilon at delta = {found.delta:g} from {found.source}. Bounds err with probability "
+        f"{found.significance:g} at each end"
+    )
+    if any(row.kind == Kind.CREDIBLE for row in found.rows):
+        title += f"; credible intervals hold {100 * (1 - 2 * found.significance):g}\u00a0%"
+    lines = [*wrapped(f"{title}."), "", *comparison_table(found).lines(most=len(found.rows))]
+    lines += ["", "Quantity and assumptions of each estimator:"]
+    alike: dict[str, list[str]] = {}
+    for row in found.rows:
+        text = f"{row.kind} of {row.about}; assumes {row.assumes}."
+        if row.reason:
+            text += f" Does not apply: {row.reason}"
+        alike.setdefault(text, []).append(row.label)
+    for text, labels in alike.items():
+        lines += wrapped(f"{'; '.join(labels)}: {text}", first="  ", rest="      ")
+    return "\n".join(lines) + "\n"

@@ -1,7 +1,5 @@
 """A result on the terminal: a first screen that fits, and the details that follow on request."""
 
-from __future__ import annotations
-
 import math
 
 from epsilometer import _files
@@ -11,23 +9,22 @@ from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.question import OtherModels
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
-from epsilometer.report.text.explanations import assumed
 from epsilometer.report.text.facts import model_facts
 from epsilometer.report.text.over_delta import lines_over_delta, over_delta_of, table_over_delta
 from epsilometer.report.text.rows import answer_table, leak_table, models_table
-from epsilometer.report.text.sentences import answers, proven_fact, verdict_sentence
+from epsilometer.report.text.sentences import answers, assumed, proven_fact, verdict_sentence
 
+#: Lines of the first screen at 80 columns; with the line that says what was written there are 25.
 MOST_LINES = 23
-"""Lines of the first screen at 80 columns; with the line that says what was written there are 25."""
 
+#: Most lines of the verdict and of each warning on the first screen.
 VERDICT_LINES, WARNING_LINES = 6, 2
-"""Most lines of the verdict and of each warning on the first screen."""
 
+#: Width of the labels below the table: the longest label and two spaces.
 FACT_COLUMNS = 17
-"""Width of the labels below the table: the longest label and two spaces."""
 
+#: Number of bases listed, the worst ones.
 MOST_BASES = 10
-"""Number of bases listed, the worst ones."""
 
 
 def result_text(result: Result, *, details: bool = False) -> str:

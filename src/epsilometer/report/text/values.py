@@ -3,8 +3,6 @@
 Never NaN or infinity: a number that is not finite becomes null.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -17,18 +15,19 @@ from epsilometer.attacks.result import ErrorCurves
 from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
+from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import OtherModels
-from epsilometer.judgement.result import Origin, Result
+from epsilometer.judgement.result import Result
 from epsilometer.judgement.verdict import Verdict
 from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.trees import values_of
-from epsilometer.report.text.explanations import assumed
 from epsilometer.report.text.facts import extrapolation_fact
 from epsilometer.report.text.over_delta import over_delta_of, values_over_delta
 from epsilometer.report.text.rows import labels_of, models_data
+from epsilometer.report.text.sentences import assumed
 
+#: Quantiles of each parameter in the page's JSON, in per cent.
 PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
-"""Quantiles of each parameter in the page's JSON, in per cent."""
 
 
 def result_values(result: Result) -> dict[str, Any]:
@@ -116,7 +115,7 @@ def judged_values(result: Result) -> dict[str, Any]:
             "shared_models": not asked.independent,
         },
         "proof": None if proof is None else proof.described(),
-        "bounds": [bound._asdict() for bound in result.bounds],
+        "bounds": [bound._asdict() for bound in result.bounds_at(result.delta)],
         "contradiction": result.contradiction,
     }
     if verdict is None:
@@ -127,8 +126,8 @@ def judged_values(result: Result) -> dict[str, Any]:
     else:
         claim["probability_above"] = verdict.probability_above
         claim["prior_probability_above"] = verdict.prior_probability_above
-    if result.claim_source is not None:
-        claim["source"] = result.claim_source
+    if asked.claim_source is not None:
+        claim["source"] = asked.claim_source
     return values | {"claim": claim, "verdict": verdict_values(verdict)}
 
 

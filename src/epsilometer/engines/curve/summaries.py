@@ -1,0 +1,293 @@
+"""What a solution says: the probability of each family, the mean strength, the leaks of bases, draws.
+
+The strength distributions of a solution represent a whole region; each mean has a cell around it with
+its prior probability.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.engines.curve.solve import LeakGrid, Solution
+from epsilometer.model import strengths
+from epsilometer.model.models import Component, CurveModel
+from epsilometer.model.strengths import Region, StrengthDistributions
+from epsilometer.posteriors.tabulated import Tabulated
+
+#: Strength distributions with a smaller probability, under one component, are left out.
+NEGLIGIBLE_DISTRIBUTION = 1e-6
+
+#: Numbers of leaks used to find the worst of several bases: of the algorithm, and of the worst
+#: base, first over the whole range and then where it has probability.
+MOST_ALGORITHM_LEAKS, MOST_BASE_LEAKS = 80, 100
+
+#: Marks draws without any leak.
+NOTHING = -1
+
+
+# --- families and strengths ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FamilyShare:
+    """The probability of one family with a mixing rate and interpretation."""
+
+    family: str
+    mixing: float
+    interpretation: str
+    probability: float
+    prior: float
+
+
+def family_shares(model: CurveModel, solution: Solution) -> tuple[FamilyShare, ...]:
+    """All of the model, the likeliest first; components that were dropped have probability 0."""
+    found = {
+        _identity(component): weight
+        for component, weight in zip(solution.components, solution.weights.tolist(), strict=True)
+    }
+    nothing = float(model.no_leak or 0.0)
+    rows = [
+        FamilyShare(
+            family=component.curves.family.name,
+            mixing=component.curves.rate,
+            interpretation=_identity(component)[-1] if component.curves.mixed else "none",
+            probability=found.get(_identity(component), 0.0),
+            prior=(1 - nothing) * component.probability,
+        )
+        for component in model.components
+    ]
+    if nothing:
+        rows.append(FamilyShare("no leak", 1.0, "none", solution.no_leak, nothing))
+    return tuple(sorted(rows, key=lambda row: -row.probability))
+
+
+def _identity(component: Component) -> tuple[str, float, str]:
+    """The family, the rate and the interpretation of a component."""
+    curves = component.curves
+    return curves.family.name, curves.rate, str(curves.interpretation)
+
+
+def _cells(distributions: StrengthDistributions, region: Region) -> tuple[IntArray, FloatArray]:
+    """The cell of each Beta distribution, and the increasing ends of all cells."""
+    beta = np.isfinite(distributions.concentrations)
+    _, which = np.unique(distributions.means[beta], return_inverse=True)
+    prior = np.bincount(which, distributions.weights[beta])
+    low, high = strengths.probability_below_mean(strengths.mean_at(np.array(region[:2])))
+    share = low + (high - low) * np.append(0.0, np.cumsum(prior) / prior.sum())
+    edges = strengths.mean_of_probability(np.minimum(share, 1.0))
+    # Below 1, where all strengths are 1.
+    edges[-1] = min(edges[-1], 1 - 1e-9)
+    return which, edges
+
+
+def mean_strength(solution: Solution, region: Region) -> Tabulated:
+    """The posterior of the mean; 1 means that every attack was the best possible."""
+    distributions, weights = solution.distributions, solution.distribution_weights
+    which, edges = _cells(distributions, region)
+    mass = np.bincount(which, weights[np.isfinite(distributions.concentrations)])
+    cumulative = np.append(0.0, np.cumsum(mass)) / weights.sum()
+    return Tabulated(points=np.append(edges, 1.0), cumulative=np.append(cumulative, 1.0))
+
+
+def drawn_means(
+    solution: Solution, region: Region, distribution: IntArray, *, rng: np.random.Generator
+) -> FloatArray:
+    """Draw means uniformly from the cells of the given distributions."""
+    distributions = solution.distributions
+    beta = np.isfinite(distributions.concentrations)
+    if not beta.any():
+        return distributions.means[distribution]
+    which, edges = _cells(distributions, region)
+    cell = np.zeros(len(beta), dtype=np.int64)
+    cell[beta] = which
+    low, high = edges[cell[distribution]], edges[cell[distribution] + 1]
+    drawn = low + (high - low) * rng.random(len(distribution))
+    return np.where(beta[distribution], drawn, distributions.means[distribution])
+
+
+# --- leaks of single bases, and of the worst --------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """Probabilities of leaks under one component: leaks, largest first, and a column for each base."""
+
+    component: int
+    leaks: FloatArray
+    mass: FloatArray
+
+
+def _distributions(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
+    """Strength distributions that matter under a component, with the probabilities of its rows."""
+    table = solution.probability[component]
+    for distribution in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).tolist():
+        yield distribution, table[distribution]
+
+
+def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
+    """Leaks of all bases if their strengths are equal, and their probabilities."""
+    same = np.isinf(solution.distributions.concentrations)
+    fixed = float(solution.distributions.means[same][0]) if same.any() else 1.0
+    return fixed * solution.rows_of(component), solution.probability[component][same].sum(axis=0)
+
+
+def leaks_of_bases(solution: Solution) -> list[Part]:
+    """Probabilities of each base's own leak."""
+    parts = []
+    for component in range(len(solution.components)):
+        grid = solution.grid(component)
+        leaks, mass = common_leaks(solution, component)
+        parts.append(Part(component, leaks, np.repeat(mass[:, None], solution.bases, axis=1)))
+        likelihood = grid.likelihood[grid.columns]
+        total = np.zeros(likelihood.shape)
+        for distribution, rows in _distributions(solution, component):
+            if np.isinf(solution.distributions.concentrations[distribution]):
+                continue
+            weights = solution.strength_rows(grid, distribution)
+            average = weights @ likelihood
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.where(average > 0, rows[:, None] / average, 0.0)
+            total += likelihood * (weights.T @ share)
+        parts.append(Part(component, grid.leaks[grid.columns], total))
+    return [part for part in parts if part.mass.sum() > 0]
+
+
+def leaks_of_worst(solution: Solution) -> list[Part]:
+    """Probabilities of the largest leak of any base, in a single column."""
+    if solution.bases == 1:
+        return leaks_of_bases(solution)
+    parts = []
+    for number, grid in enumerate(solution.grids):
+        # Both interpretations of a mixture have the same likelihoods.
+        components = [c for c, which in enumerate(solution.grid_of) if which == number]
+        columns = grid.leaks[grid.columns]
+        first, last = 0, len(columns)
+        cuts = _cuts(first, last, last)
+        mass = _worst(solution, grid, components, cuts)
+        if len(cuts) < len(columns) and mass.sum() > 0:
+            # A weak base needs many columns, and the worst one may lie between two cuts.
+            some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE_DISTRIBUTION * mass.sum())
+            stops = np.append(cuts[1:], len(columns))
+            first, last = int(cuts[some[0]]), int(stops[some[-1]])
+            cuts = _cuts(first, last, len(columns))
+            mass = _worst(solution, grid, components, cuts)
+        inside = np.flatnonzero((cuts >= first) & (cuts < last))
+        # A cell extends from its cut to the next; it is represented by its middle in the logarithm.
+        stops = np.append(cuts[1:], len(columns))
+        middle = np.sqrt(columns[cuts] * columns[stops - 1])[inside]
+        for component, probability in zip(components, mass, strict=True):
+            leaks, same = common_leaks(solution, component)
+            parts.append(Part(component, leaks, same[:, None]))
+            parts.append(Part(component, middle, probability[inside, None]))
+    return [part for part in parts if part.mass.sum() > 0]
+
+
+def _cuts(first: int, last: int, end: int) -> IntArray:
+    """Columns that divide the range from first to last evenly, and one beyond each end."""
+    every = max(1, -(-(last - first) // MOST_BASE_LEAKS))
+    cuts = np.unique([0, *range(first, last, every), last])
+    return np.asarray(cuts[cuts < end])
+
+
+def _worst(solution: Solution, grid: LeakGrid, components: list[int], cuts: IntArray) -> FloatArray:
+    """Probability that the largest leak of any base lies in each cell: (components, cuts)."""
+    below = np.zeros((len(components), len(cuts)))
+    for distribution in range(len(solution.distributions.weights)):
+        rows = np.stack([solution.probability[component][distribution] for component in components])
+        if (
+            np.isfinite(solution.distributions.concentrations[distribution])
+            and rows.sum() > NEGLIGIBLE_DISTRIBUTION
+        ):
+            below += _all_below(solution, grid, distribution, rows, cuts)
+    return -np.diff(below, axis=1, append=0.0)
+
+
+def _all_below(
+    solution: Solution, grid: LeakGrid, distribution: int, rows: FloatArray, cuts: IntArray
+) -> FloatArray:
+    """Probability that no base has a leak larger than each cut: (components, cuts)."""
+    kept = np.flatnonzero(rows.max(axis=0) > 1e-9)
+    if not len(kept):
+        return np.zeros((len(rows), len(cuts)))
+    kept = kept[:: max(1, -(-len(kept) // MOST_ALGORITHM_LEAKS))]
+    share = rows[:, kept]
+    share = share * (rows.sum() / max(share.sum(), 1e-300))
+    weights = solution.strength_rows(grid, distribution)[kept]
+    product = np.ones((len(kept), len(cuts)))
+    for base in grid.likelihood[grid.columns].T:
+        cells = np.add.reduceat(weights * base, cuts, axis=1)
+        reached = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1]
+        product *= reached / np.maximum(reached[:, :1], 1e-300)
+    return np.asarray(share @ product)
+
+
+def work(solution: Solution) -> float:
+    """Number of multiplications for the leaks of single bases."""
+    multiplications = 0.0
+    for number, table in enumerate(solution.probability):
+        grid = solution.grid(number)
+        distributions = float((table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).sum())
+        columns = grid.columns.stop - grid.columns.start
+        multiplications += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
+    return multiplications
+
+
+# --- joint draws -------------------------------------------------------------------------------------
+
+
+class DrawnLeaks(NamedTuple):
+    """Draws: component (-1: no leak), strength distribution, leak of the algorithm and of each base."""
+
+    component: IntArray
+    distribution: IntArray
+    leak: FloatArray
+    base_leak: FloatArray
+
+
+def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> DrawnLeaks:
+    """Draw cells by probability, positions uniformly within them, and bases given the algorithm."""
+    component, distribution, row, mass = _cell_index(solution)
+    bases = solution.bases
+    cumulative = np.cumsum(mass)
+    place = rng.random(size) * (cumulative[-1] + solution.no_leak)
+    cell = np.minimum(np.searchsorted(cumulative, place, side="right"), len(mass) - 1)
+    nothing = place >= cumulative[-1]
+    components, distributions, rows = component[cell], distribution[cell], row[cell]
+    prior = solution.distributions.weights
+    distributions[nothing] = rng.choice(len(prior), size=int(nothing.sum()), p=prior / prior.sum())
+    leak = np.zeros(size)
+    base_leak = np.zeros((size, bases))
+    shift = np.exp(solution.step * (rng.random(size) - 0.5))
+    for number in np.unique(components[~nothing]).tolist():
+        grid = solution.grid(number)
+        for which in np.unique(distributions[(components == number) & ~nothing]).tolist():
+            chosen = np.flatnonzero((components == number) & (distributions == which) & ~nothing)
+            leak[chosen] = solution.rows_of(number)[rows[chosen]] * shift[chosen]
+            if np.isinf(solution.distributions.concentrations[which]):
+                value = float(solution.distributions.means[which])
+                base_leak[chosen] = value * leak[chosen, None]
+                continue
+            weights = solution.strength_rows(grid, which)[rows[chosen]]
+            columns = grid.leaks[grid.columns]
+            for base in range(bases):
+                running = np.cumsum(weights * grid.likelihood[grid.columns, base], axis=1)
+                at = rng.random(len(chosen)) * running[:, -1]
+                indices = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
+                within = np.exp(solution.step * (rng.random(len(chosen)) - 0.5))
+                # No base leaks more than the algorithm.
+                base_leak[chosen, base] = np.minimum(columns[indices] * within, leak[chosen])
+    components = np.where(nothing, NOTHING, components)
+    return DrawnLeaks(components, distributions, leak, base_leak)
+
+
+def _cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Component, distribution and row of every cell with probability, and that probability."""
+    columns: list[tuple[IntArray, ...]] = []
+    for number, table in enumerate(solution.probability):
+        distribution, row = np.nonzero(table > 1e-14)
+        columns.append((np.full(len(distribution), number), distribution, row))
+    component, distribution, row = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
+    mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
+    return component, distribution, row, mass
