@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -25,7 +26,7 @@ ALL = Sizes(2, 5, 5, ("",))
 
 
 class Recorder(Executor):
-    """Trains in threads that start one by one, and records the chunks that it receives.
+    """Trains at once, in the caller's thread, and records the chunks that it receives.
 
     Parameters
     ----------
@@ -37,28 +38,19 @@ class Recorder(Executor):
         self._max_workers = slots
         self.seconds = seconds
         self.chunks: list[Chunk] = []
-        self.under_way = 0
-        self.most = 0
-        self.lock = threading.Lock()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         assert fn is train_chunk
         work, chunk = args
-        with self.lock:
-            self.chunks.append(chunk)
-            self.under_way += 1
-            self.most = max(self.most, self.under_way)
+        self.chunks.append(chunk)
+        answer = train_chunk(work, chunk)
+        if isinstance(answer, Trained):
+            answer = Trained(answer.rows, self.seconds * len(chunk.replicates))
+        return self.finished(answer)
+
+    def finished(self, answer: Any) -> Future[Any]:
         future: Future[Any] = Future()
-
-        def run() -> None:
-            answer = train_chunk(work, chunk)
-            with self.lock:
-                self.under_way -= 1
-            if isinstance(answer, Trained):
-                answer = Trained(answer.rows, self.seconds * len(chunk.replicates))
-            future.set_result(answer)
-
-        threading.Thread(target=run).start()
+        future.set_result(answer)
         return future
 
     @property
@@ -77,11 +69,32 @@ def test_every_model_is_handed_out_once() -> None:
     assert sorted(handed) == list(wanted.tasks())
 
 
+class Holding(Recorder):
+    """Gives the oldest answer only when the coordinator has handed out all that it wants to."""
+
+    def __init__(self, *, slots: int) -> None:
+        super().__init__(slots=slots)
+        self.held: deque[tuple[Future[Any], Any]] = deque()
+        self.most = 0
+
+    def finished(self, answer: Any) -> Future[Any]:
+        self.held.append((Future(), answer))
+        self.most = max(self.most, len(self.held))
+        return self.held[-1][0]
+
+    def release(self, progress: Progress) -> None:
+        """Progress is reported when all chunks are handed out, before the coordinator waits."""
+        if self.held:
+            future, answer = self.held.popleft()
+            future.set_result(answer)
+
+
 @pytest.mark.parametrize("slots", [1, 2, 5])
 def test_no_more_chunks_under_way_than_can_be_trained_and_one(slots: int) -> None:
-    recorder = Recorder(slots=slots)
-    measure(plan(NoisyMean(seconds=0.002), replicates=60), executor=recorder)
-    assert recorder.most == (slots + 1 if slots > 1 else 1)
+    holding = Holding(slots=slots)
+    measure(plan(replicates=60), executor=holding, on_progress=holding.release)
+    assert holding.most == (slots + 1 if slots > 1 else 1)
+    assert not holding.held
 
 
 def test_chunks_grow_step_by_step_to_the_time_aimed_at() -> None:
