@@ -20,7 +20,8 @@ from epsilometer.baselines.scores import CanaryScoreAuditor, Split
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.claim_tests import FixedCounts, OneRunTest
+from epsilometer.proofs.canaries import OneRunTest
+from epsilometer.proofs.claim_tests import FixedCounts
 from epsilometer.proofs.proof import largest_refuted, prove
 from studies.draws import counts_of, draw_bases
 from studies.mechanisms import MECHANISMS, Mechanism, Null, RandomisedResponse

@@ -32,7 +32,7 @@ from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.proofs.claim_tests import auditor_of
+from epsilometer.proofs.canaries import auditor_of
 from epsilometer.proofs.proof import prove
 
 PROVEN = "proven by betting"

@@ -15,7 +15,7 @@ from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
-from epsilometer.proofs.claim_tests import auditor_of, check_coins
+from epsilometer.proofs.canaries import auditor_of, check_coins
 from epsilometer.proofs.proof import Proof, prove, refuted_together
 from epsilometer.proofs.shared_models import SharedModels
 
