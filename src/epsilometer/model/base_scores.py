@@ -25,6 +25,10 @@ class BaseScores:
     one entry need not have the same score: only their side of a threshold is known.  ``arrival`` is the
     index of each model's score, in the order in which models were trained, without and with the point;
     None if unknown.  Posteriors do not depend on it, proofs do.
+
+    Model n without the point and model n with it are a pair.  ``pairs`` has the number of pairs that are
+    complete, counted up to the first that is not, and the number of pairs begun; None if the models came
+    without numbers.  Failed models have a score, so they leave no pair incomplete.
     """
 
     value: FloatArray
@@ -32,9 +36,12 @@ class BaseScores:
     ones: IntArray
     grouped: bool = False
     arrival: tuple[IntArray, IntArray] | None = None
+    pairs: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
+    def of(
+        cls, without: FloatArray, with_point: FloatArray, pairs: tuple[int, int] | None = None
+    ) -> BaseScores:
         """Build from the scores themselves."""
         value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
         value = 0.0 - value  # minus zero is zero
@@ -42,13 +49,22 @@ class BaseScores:
         zeros, ones = (np.bincount(side, minlength=len(value)).astype(np.int64) for side in arrival)
         for column in (value, zeros, ones, which):
             column.flags.writeable = False
-        return cls(value=value, zeros=zeros, ones=ones, arrival=arrival)
+        return cls(value=value, zeros=zeros, ones=ones, arrival=arrival, pairs=pairs)
 
     @classmethod
     def of_batches(cls, batches: Iterable[BaseScores]) -> BaseScores:
-        """The scores of several batches together, one after the other."""
-        sides = zip(*(batch.in_training_order for batch in batches), strict=True)
-        return cls.of(*(np.concatenate(side) for side in sides))
+        """The scores of several batches together, one after the other.
+
+        Pairs behind an incomplete one are not complete: their models are out of step.
+        """
+        parts = list(batches)
+        without, with_point = zip(*(part.in_training_order for part in parts), strict=True)
+        pairs = None
+        if any(part.pairs is not None for part in parts):
+            counted = [part.pairs or part.sizes for part in parts]
+            gap = next((n for n, (whole, begun) in enumerate(counted) if whole < begun), len(parts))
+            pairs = sum(whole for whole, _ in counted[: gap + 1]), sum(n for _, n in counted)
+        return cls.of(np.concatenate(without), np.concatenate(with_point), pairs)
 
     @property
     def tied(self) -> bool:
@@ -84,6 +100,11 @@ class BaseScores:
         return int(self.ones.sum())
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """The smaller and the larger number of models without and with the point."""
+        return min(self.trials_h0, self.trials_h1), max(self.trials_h0, self.trials_h1)
+
+    @property
     def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
         """The scores without and with the point, highest first."""
         return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
@@ -95,6 +116,26 @@ class BaseScores:
             return self.by_hypothesis
         without, with_point = self.arrival
         return self.value[without], self.value[with_point]
+
+    @property
+    def complete_pairs(self) -> tuple[FloatArray, FloatArray]:
+        """The scores without and with the point of the leading complete pairs, in training order.
+
+        Without numbers of models: as many as there are on both sides.
+        """
+        without, with_point = self.in_training_order
+        size = (self.pairs or self.sizes)[0]
+        return without[:size], with_point[:size]
+
+    @property
+    def incomplete(self) -> int:
+        """How many pairs were begun behind the complete ones: one of the models may be missing."""
+        return 0 if self.pairs is None else self.pairs[1] - self.pairs[0]
+
+    @property
+    def planned(self) -> bool:
+        """Whether the numbers of models must have been fixed in advance: they differ, without pairs."""
+        return self.pairs is None and self.trials_h0 != self.trials_h1
 
     def roc(self) -> tuple[FloatArray, FloatArray]:
         """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
@@ -125,6 +166,19 @@ class BaseScores:
             np.array_equal(getattr(self, name), getattr(other, name))
             for name in ("value", "zeros", "ones")
         )
+
+
+def pairs_of(without: ArrayLike, with_point: ArrayLike) -> tuple[int, int]:
+    """Numbers of complete and of begun pairs, from the numbers of the models on both sides.
+
+    Examples
+    --------
+    >>> pairs_of([0, 1, 2, 4], [0, 1, 4])
+    (2, 4)
+    """
+    begun = np.union1d(without, with_point)
+    whole = np.isin(begun, without) & np.isin(begun, with_point)
+    return int(np.argmin(np.append(whole, False))), len(begun)
 
 
 def scores_of_base(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
