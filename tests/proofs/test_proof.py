@@ -386,8 +386,10 @@ def test_canaries_of_one_run_have_the_one_run_bound() -> None:
     rng = np.random.default_rng(4)
     members, others = rng.normal(size=510) + 2, rng.normal(size=490)
     proof = prove(em.Scores.of_canaries(members, others), delta=1e-5, claim=0.5)
-    bound = em.baselines.CanaryScoreAuditor(members, others).epsilon_one_run_fdp(0.05, 1e-5)
-    assert proof.at_least == pytest.approx(bound, abs=2e-4)
+    auditor = em.baselines.CanaryScoreAuditor(members, others)
+    ends = [auditor.epsilon_one_run_fdp(0.025, 1e-5, one_sided=one) for one in (True, False)]
+    # Fewer ranks share the error than in the published bound.
+    assert max(ends) < proof.at_least < max(ends) + 0.2
     assert proof.refuted
     assert not proof.any_time
     # As many separately trained models prove more.

@@ -8,14 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
-from epsilometer.baselines.one_run import check_fair_coin, fair_coin
-from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer._arrays import IntArray
+from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run_fdp, fair_coin
+from epsilometer.baselines.scores import CanaryScoreAuditor, Ranks
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.scores import Scores
 
 #: Allowed probability, over all runs, that the coins of a run are all equal (no scores).
 ONE_SIDED = 0.01
+
+#: Ratio of successive numbers of guesses; with fewer of them each has more of the error.
+RATIO = 2.0
 
 
 def check_coins(scores: Scores) -> None:
@@ -39,12 +43,56 @@ def auditor_of(base: BaseScores) -> CanaryScoreAuditor:
     return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
 
 
+def useful_ranks(canaries: int, error: float, *, both: bool) -> IntArray:
+    """Numbers of guesses at an end, known before the scores: those that could prove something.
+
+    They share the error.  The bound of r guesses that are all correct is at most
+    -log(level^(-1/r) - 1), so with r <= log2(1 / level) no outcome proves anything.
+    """
+    ranks = Ranks(RATIO).of(max(canaries // 2, 1))
+    guesses = ranks * 2 if both else ranks
+    while len(ranks) and 2.0 ** -guesses[0] >= error / len(ranks):
+        ranks, guesses = ranks[1:], guesses[1:]
+    return ranks
+
+
+def guesses_at(base: BaseScores, ranks: IntArray, *, both: bool) -> tuple[IntArray, IntArray]:
+    """Number of guesses at each rank, and how many of these are correct.
+
+    The highest scores are called members and, for ``both`` ends, as many of the lowest non-members.
+    Equal scores are guessed together, so the coins never decide which canaries are guessed.
+    """
+    ones, zeros = (np.append(0, np.cumsum(side)) for side in (base.ones, base.zeros))
+    canaries = ones + zeros
+    high = np.searchsorted(canaries, ranks)
+    guesses, right = canaries[high], ones[high]
+    if both:
+        low = np.searchsorted(canaries, canaries[-1] - ranks, side="right") - 1
+        low = np.maximum(low, high)  # a score is not guessed twice
+        guesses, right = guesses + canaries[-1] - canaries[low], right + zeros[-1] - zeros[low]
+    return guesses, right
+
+
+def bound_of(base: BaseScores, delta: float, error: float) -> float:
+    """Lower bound of epsilon from guesses at the top and at both ends, with half of the error each."""
+    check_fair_coin(base.trials_h1, base.trials_h0)
+    canaries, found = base.trials_h0 + base.trials_h1, [0.0]
+    for both in (False, True):
+        ranks = useful_ranks(canaries, error / 2, both=both)
+        if len(ranks):
+            guesses, right = guesses_at(base, ranks, both=both)
+            level = error / 2 / len(ranks)
+            found.append(float(epsilon_one_run_fdp(canaries, guesses, right, delta, level).max()))
+    return max(found)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneRunTest:
     """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), analysed once.
 
-    Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are pooled if coins
-    were flipped separately for each; otherwise the best run counts, and runs share the error.
+    The e-value is the mean of two, one of guesses at the top and one of guesses at both ends.  Each is
+    2 / error below its bound with half of the error, and 0 above.  Canaries of several runs are pooled
+    if coins were flipped separately for each; otherwise the best run counts, and runs share the error.
 
     Attributes
     ----------
@@ -77,18 +125,17 @@ class OneRunTest:
             check_coins(self.scores)
             parts = [self.scores.all_runs] if self.independent else self.scores.bases
             share = error / len(parts)
-            bounds = [auditor_of(base).epsilon_one_run_fdp(share, delta) for base in parts]
-            self._found[delta, error] = max(bounds)
+            self._found[delta, error] = max(bound_of(base, delta, share) for base in parts)
         return self._found[delta, error]
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
+        # The mean of two e-values that are 2 / error or 0, if only one is not 0: enough to refute.
         return -math.log(error) if epsilon < self.bound(delta, error) else -math.inf
 
     def most_provable(self, delta: float, error: float) -> float:
         base = self.scores.all_runs
         if not bool(fair_coin(base.trials_h1, base.trials_h0)):
             return math.inf
-        perfect = CanaryScoreAuditor(
-            np.arange(base.trials_h1) + 1.0, -np.arange(base.trials_h0, dtype=float)
-        )
-        return perfect.epsilon_one_run_fdp(error, delta)
+        places = np.arange(base.trials_h0 + base.trials_h1, dtype=float)
+        perfect = BaseScores.of(*np.split(places, [base.trials_h0]))
+        return bound_of(perfect, delta, error)
