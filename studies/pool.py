@@ -102,7 +102,7 @@ def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
         return float(bets.mixed(shared_models.log_capitals(epsilon, delta), independent=True))
 
     return {
-        PROOF: refuted_up_to(lambda x: shared_models.log_e_value(x, delta, error), error),
+        PROOF: refuted_up_to(lambda x: shared_models.refutes(x, delta, error)),
         BY_POINT: refuted_up_to(lambda x: shared_models.log_e_value_by_point(x, delta), error),
         BY_MODEL: shared_models.bound_by_model(delta, error),
         MULTIPLIED: refuted_up_to(multiplied, error),

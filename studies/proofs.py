@@ -19,10 +19,10 @@ from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.scores import CanaryScoreAuditor, Split
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
-from epsilometer.proofs import bets
 from epsilometer.proofs.canaries import OneRunTest
-from epsilometer.proofs.claim_tests import FixedCounts
-from epsilometer.proofs.proof import largest_refuted, prove
+from epsilometer.proofs.claim_tests import FixedCounts, largest_refuted
+from epsilometer.proofs.pairs import Bets
+from epsilometer.proofs.proof import prove
 from studies.draws import counts_of, draw_bases
 from studies.mechanisms import MECHANISMS, Mechanism, Null, RandomisedResponse
 from studies.runner import Cell, Plan, Tallies, columns_of
@@ -43,13 +43,9 @@ Calls = list[tuple[BoolArray, BoolArray]]
 
 
 def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
-    """Log e-value against a claim after each pair of models, for all bases in parallel."""
-    grown = []
-    for base in scores.bases:
-        met = bets.outcomes(*base.in_training_order)
-        growth = bets.log_growth(bets.returns(met, epsilon, delta))
-        grown.append(np.cumsum(growth.reshape(len(growth), -1), axis=0).T)
-    return bets.mixed(np.stack(grown))
+    """Log e-value against a claim after each pair of models, replicate by replicate over all bases."""
+    bets = Bets.on([base.complete_pairs for base in scores.bases])
+    return bets.path(epsilon, delta)
 
 
 @cache

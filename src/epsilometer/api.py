@@ -18,6 +18,7 @@ from epsilometer.comparison import estimators
 from epsilometer.engines import estimate as engines
 from epsilometer.errors import InputError
 from epsilometer.inputs.held import source_of
+from epsilometer.inputs.source import LossOptions
 from epsilometer.judgement.verdict import Thresholds
 from epsilometer.model.models import CurveModel
 from epsilometer.proofs import proof as proofs
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 
 
 class Shown(TypedDict, total=False):
-    """Who hears of the progress of an estimate."""
+    """Who hears of the progress of an estimate, and the score of failed models."""
 
+    failures: str | None
     on_progress: OnProgress
     on_message: OnMessage | None
 
@@ -81,6 +83,7 @@ def estimate(
     engine: ExactSettings | McmcSettings | CurveSettings | None = None,
     *,
     delta: float | None = None,
+    failures: str | None = None,
     on_progress: OnProgress = None,
     on_message: OnMessage | None = None,
 ) -> Any:
@@ -102,6 +105,9 @@ def estimate(
         the curve model; default: the exact engine of the model.
     delta
         The delta of (epsilon, delta)-DP, in [0, 1), if no model is given.
+    failures
+        For losses: the score of models that failed, as for :func:`audit`.  Default: that of the audit of
+        a result folder, or ``"lowest"``.
     on_progress
         None shows a progress bar in notebooks and terminals, ``"bar"`` everywhere, ``"none"`` nowhere.
         A function is called with the number of iterations done and the total; MCMC only.
@@ -120,7 +126,7 @@ def estimate(
     >>> posterior.trustworthy
     True
     """
-    source = source_of(data)
+    source = source_of(data, LossOptions(failures=failures))
     known, chosen = answering.prepared(source, model, delta)
     run: Any = engines.estimate
     posterior = run(known, chosen, engine, on_progress=on_progress, on_message=on_message)
@@ -136,6 +142,7 @@ def prove(
     claim: float | None = None,
     error: float | None = None,
     independent: bool | None = None,
+    failures: str | None = None,
 ) -> proofs.Proof:
     """Prove a lower bound on epsilon, and test whether the attacks refute a claim.
 
@@ -156,6 +163,8 @@ def prove(
     independent
         Whether models of different bases were trained independently; if not, bases are averaged.
         Default: what a result says, or True.  Points that share models are always averaged.
+    failures
+        As for :func:`estimate`.
 
     Examples
     --------
@@ -165,7 +174,7 @@ def prove(
     >>> proof.refuted, proof.any_time, 1.5 < proof.at_least < 3
     (True, True, True)
     """
-    source = source_of(data)
+    source = source_of(data, LossOptions(failures=failures))
     known = source.asked
     if delta is None:
         if source.result is None:
@@ -305,6 +314,7 @@ def compare(
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, Any]] | None = None,
     independent: bool | None = None,
+    failures: str | None = None,
     on_message: OnMessage | None = None,
 ) -> Comparison:
     """Compare every estimator of epsilon on the same data.
@@ -314,7 +324,7 @@ def compare(
 
     Parameters
     ----------
-    data, delta, model
+    data, delta, model, failures
         As for :func:`estimate`; scores are compared with estimators that use scores, counts with those
         that use counts.
     significance
@@ -327,7 +337,7 @@ def compare(
     on_message
         Called with a line of text from time to time.
     """
-    source = source_of(data)
+    source = source_of(data, LossOptions(failures=failures))
     held, chosen = answering.prepared(source, model, delta)
     known: Any = source.result
     if posteriors is None:

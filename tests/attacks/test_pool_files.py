@@ -90,7 +90,7 @@ def edited(row: int, column: int, value: object) -> list[tuple[object, ...]]:
     ("rows", "expected"),
     [
         (ROWS[:3], "2 models, 2 points and 1 queries, got 3 rows"),
-        (edited(3, 0, "a"), "one finite loss for each point"),
+        (edited(3, 0, "a"), "one loss for each point"),
         (edited(3, 1, 7), "8 models"),
         (edited(3, 2, 1), "2 queries"),
         (edited(3, 3, 2), "member"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import socket
@@ -21,6 +22,7 @@ import pytest
 
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement import executors, run
+from epsilometer.measurement.bases import LossRow
 from epsilometer.measurement.engine import Measurement, measure
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.store import MemoryStore, SqliteStore
@@ -208,11 +210,12 @@ def check_failures(
         assert len(failure.message) <= 500
     good = plan(replicates=20)
     kept = {(int(base), *place): loss for base, *place, loss in measured.only.rows()}
+    assert {place for place, loss in kept.items() if math.isnan(loss)} == set(faults)
     reference = measure(good).only.loss.tolist()
     expected = {
         task: loss for task, loss in zip(good.tasks(), reference, strict=True) if task not in faults
     }
-    assert kept == expected
+    assert {place: kept[place] for place in kept if place not in faults} == expected
     for task in faults:
         # Once more if it was first trained with others, which does not show which one failed.
         assert noted(log).count(task) in (retries + 1, retries + 2), task
@@ -263,8 +266,11 @@ def test_a_model_that_succeeds_when_tried_again(choice: Choice, tmp_path: Path) 
     algorithm = Faulty(faults=((0, 1, 2, "ValueError"),), log=str(log), only_first=2)
     store = MemoryStore()
     measured = choice.measure(plan(algorithm), store, retries=2)
-    assert measured.only == measure(plan()).only
-    assert measured.failures == store.failures() == []
+    assert store.failures() == []
+    # Retrying until it succeeds would be a selection: in proofs the model has failed.
+    assert [failure.task for failure in measured.failures] == [Task(0, 1, 2)]
+    assert np.isnan(measured.only.loss).sum() == 1
+    assert [row.loss for row in store.rows(plan().sizes)] == measure(plan()).only.loss.tolist()
     assert noted(log).count(Task(0, 1, 2)) in (3, 4)
 
 
@@ -277,9 +283,10 @@ def test_what_failed_is_tried_by_the_next_run(choice: Choice, tmp_path: Path) ->
     assert store.failures() == [failure]
     assert failure.message == "ValueError: out of luck on two lines"
     again = choice.measure(plan(faulty), store, retries=1)
-    assert (again.trained, again.reused, again.failures) == (1, 19, [])
+    assert (again.trained, again.reused, again.failures) == (1, 19, [failure])
     assert store.failures() == []
-    assert again.only == measure(plan()).only
+    assert again.only == measured.only
+    assert [row.loss for row in store.rows(plan().sizes)] == measure(plan()).only.loss.tolist()
 
 
 @on_every
@@ -306,10 +313,16 @@ def test_a_model_that_kills_its_worker(choice: Choice, tmp_path: Path) -> None:
         assert store.failures() == measured.failures
     (failure,) = measured.failures
     assert failure.task == Task(0, 1, 7)
-    assert len(measured.only) == 79
-    whole = measure(plan(replicates=20)).only.loss.tolist()
-    place = list(plan(replicates=20).tasks()).index(Task(0, 1, 7))
-    assert measured.only.loss.tolist() == whole[:place] + whole[place + 1 :]
+    whole = measure(plan(replicates=20)).only.loss
+    whole = np.where(
+        np.arange(80) == list(plan(replicates=20).tasks()).index(failure.task), np.nan, whole
+    )
+    np.testing.assert_array_equal(measured.only.loss, whole)
+    # A later loss counts: the machine failed, not the code.
+    with SqliteStore(tmp_path / "store.db") as again:
+        again.add([LossRow(0, 1, 7, "", 0.5)])
+        assert again.failures(plan(replicates=20).sizes) == []
+        assert np.isfinite(again.losses(plan(replicates=20).sizes, "").loss).all()
 
 
 @pytest.mark.slow

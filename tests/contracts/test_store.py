@@ -19,7 +19,7 @@ from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.bases import ChallengeBase, LossRow, PoolRow, Replace, Row
 from epsilometer.measurement.designs import CrossFed, ShadowModels
 from epsilometer.measurement.engine import measure
-from epsilometer.measurement.failures import Failure
+from epsilometer.measurement.failures import WORKER_DIED, Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.population import Dataset, Point
 from epsilometer.measurement.store import MemoryStore, SqliteStore
@@ -88,8 +88,22 @@ class Twin:
         before = len(self.kept)
         for given in rows:
             self.kept.setdefault((type(given), *given[:4]), given)
-            self.failed.pop(Task(*given[:3]), None)
+            failure = self.failed.get(Task(*given[:3]))
+            if failure is not None and failure.message == WORKER_DIED:
+                del self.failed[failure.task]
         return len(self.kept) - before
+
+    def failures(self, sizes: Sizes | None = None) -> list[Failure]:
+        trained = {Task(*key[1:4]) for key in self.kept}
+        return [
+            self.failed[task]
+            for task in sorted(self.failed)
+            if (
+                task not in trained
+                if sizes is None
+                else task.base < sizes[0] and task.replicate < sizes[1 + task.hypothesis]
+            )
+        ]
 
     def within(self, kind: type, sizes: Sizes) -> list[Row]:
         most = (sizes.models_h0, sizes.models_h1)
@@ -137,7 +151,8 @@ def test_equals_its_twin_after_any_history(where: str, kind: str, tmp_path: Path
         if rng.random() < 0.3:
             task = Task(*rng.integers(0, [1 if kind == "pool" else 3, 2, 4]).tolist())
             trace = ["", '  File "mine.py", line 7\n    x\nKeyError'][rng.integers(2)]
-            failure = Failure(task, int(rng.integers(9)), "KeyError: 'é'", trace)
+            message = WORKER_DIED if rng.random() < 0.3 else "KeyError: 'é'"
+            failure = Failure(task, int(rng.integers(9)), message, trace if "é" in message else "")
             store.add_failure(failure)
             twin.failed[task] = failure
         rows = drawn_rows(rng, kind)
@@ -145,9 +160,10 @@ def test_equals_its_twin_after_any_history(where: str, kind: str, tmp_path: Path
         if where == "reopened":
             store.close()
             store = SqliteStore(tmp_path / "store.db")
-        assert store.failures() == [twin.failed[task] for task in sorted(twin.failed)]
+        assert store.failures() == twin.failures()
         bases, *models = rng.integers(0, [4, 5, 5]).tolist()
         sizes = Sizes(bases, models[0], models[1], VARIANTS[: rng.integers(1, 4)], 0, POINTS)
+        assert store.failures(sizes) == twin.failures(sizes)
         assert bits(store.rows(sizes)) == bits(twin.within(LossRow, sizes))
         assert bits(store.pool_rows(sizes)) == bits(twin.within(PoolRow, sizes))
         base, side, first, last = rng.integers(0, [3, 2, 5, 5]).tolist()
@@ -155,6 +171,7 @@ def test_equals_its_twin_after_any_history(where: str, kind: str, tmp_path: Path
         assert store.done(chunk, sizes.variants) == twin.done(chunk, sizes.variants)
     store.close()
     assert len(twin.kept) >= 12
+    assert len(twin.failures()) < len(twin.failed)
 
 
 @pytest.mark.parametrize("made", [row(0, 0, 0, 1.0), pool_row(0)])

@@ -15,9 +15,10 @@ from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import MeasuredBy
 from epsilometer.model.counts import counts_of
-from epsilometer.proofs.bets import PAIRS_BEFORE_BETS
-from epsilometer.proofs.claim_tests import ScoreStream
-from epsilometer.proofs.proof import largest_refuted, prove, refuted_together
+from epsilometer.proofs.claim_tests import ByEValue, largest_refuted
+from epsilometer.proofs.outcomes import PAIRS_BEFORE_BETS
+from epsilometer.proofs.pairs import PairTest
+from epsilometer.proofs.proof import prove, refuted_together
 from studies.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
 from studies.proofs import PEEKING, PROOF, RefutationCell, path
 from tests.baselines.oracles import most_failures
@@ -65,7 +66,7 @@ def test_refuted_claims_are_below_the_bound_with_their_e_value() -> None:
 def test_everything_below_is_refuted_too() -> None:
     """The bound is the first epsilon that is not refuted, whatever is beyond it."""
 
-    class Dip:
+    class Dip(ByEValue):
         any_time, assumes = True, ""
 
         def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
@@ -152,9 +153,9 @@ def test_a_path_ends_at_the_e_value() -> None:
     scores = normal_scores(3, 80, 1.0)
     proof = prove(scores, delta=1e-5, claim=0.4)
     along = path(scores, 0.4, 1e-5)
-    assert len(along) == 80
+    assert len(along) == 3 * 80
     assert np.exp(along[-1]) == pytest.approx(proof.e_value)
-    np.testing.assert_allclose(along[:PAIRS_BEFORE_BETS], 0.0, atol=1e-12)
+    np.testing.assert_allclose(along[: 3 * PAIRS_BEFORE_BETS], 0.0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -208,7 +209,7 @@ def test_sorted_scores_without_shuffling_would_prove_too_much() -> None:
     without = np.sort(rng.normal(size=400))[::-1]
     with_point = np.sort(rng.normal(size=400) + 0.5)[::-1]
     truth = 1.99  # of that shift at delta = 1e-5
-    as_they_stand = ScoreStream(bases=[(without, with_point)])
+    as_they_stand = PairTest(bases=[(without, with_point)])
     assert as_they_stand.log_e_value(truth, 1e-5, 0.05) > np.log(20)
     proof = prove(em.Scores(without=[without], with_point=[with_point]), delta=1e-5)
     assert not proof.any_time
@@ -239,7 +240,7 @@ def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
         without.append(zeros)
         with_point.append(ones)
     scores = em.Scores(without=without, with_point=with_point)
-    as_they_stand = ScoreStream(bases=[base.in_training_order for base in scores.bases])
+    as_they_stand = PairTest(bases=[base.in_training_order for base in scores.bases])
     if how == "opposite":  # the control: in the given order, noise would refute
         assert as_they_stand.log_e_value(0.0, 0.0, 0.05) > np.log(20)
     assert not prove(scores, delta=0.0).any_time

@@ -44,8 +44,8 @@ class Losses(Plotted, view="data.LOSSES"):
     replicate
         Number of the model among those of its base and hypothesis, from 0; gaps are allowed.
     loss
-        Loss of the challenge point under the model.  May be infinite or NaN: attacks drop such losses
-        and report them.
+        Loss of the challenge point under the model, NaN if the model failed.  May be infinite.  Attacks
+        drop such losses and report them; proofs do not.
     one_run
         Whether a base is one training run and replicates are its canaries, included by coin flips.
 
@@ -160,6 +160,12 @@ class Losses(Plotted, view="data.LOSSES"):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def failed(self) -> int:
+        """The number of models that failed; of canaries, of runs with canaries that have no loss."""
+        bases = self.base[np.isnan(self.loss)]
+        return len(np.unique(bases)) if self.one_run else len(bases)
 
     @property
     def challenge_base(self) -> list[str]:

@@ -6,7 +6,7 @@ from, which is what proofs use.  `cross_fitted_scores` scores every model with a
 others, which uses all data but makes scores depend on each other.  Each attack has its own module.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rmia import Rmia, RmiaOffline
 from epsilometer.attacks.rules import CrossFedScores, Shadows, Threshold
 from epsilometer.attacks.single_loss import PoolLogOdds, PoolLoss, PopulationAttack
+from epsilometer.attacks.statistics import FAILURES, failed_scores
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import POOL
 from epsilometer.model.pool_scores import PoolScores
@@ -81,6 +82,7 @@ def held_out_scores(
     *,
     teachers: int | ArrayLike,
     points: ArrayLike | None = None,
+    failures: str = "lowest",
 ) -> PoolScores:
     """Scores of the models that the attack did not learn from; their coins are never used.
 
@@ -94,6 +96,9 @@ def held_out_scores(
     points
         Indices of the points to score; default: all.  Choose them without using the scored models, as
         `most_leaking` does.
+    failures
+        The scores of models that failed, at all points; see `statistics.FAILURES`.  The attack learns
+        nothing from them.
 
     Examples
     --------
@@ -112,23 +117,32 @@ def held_out_scores(
         shadow: IntArray = np.arange(count)
     else:
         shadow = _numbers("teachers", teachers, losses.models)
+    _validate.one_of("failures", failures, FAILURES)
+    every, trained = np.arange(losses.models), losses.trained
+    judged = np.setdiff1d(trained if failures == "dropped" else every, shadow)
+    whole = np.isin(judged, trained)
+    shadow = np.intersect1d(shadow, trained)
     _require_teachers(attack, len(shadow))
-    judged = np.setdiff1d(np.arange(losses.models), shadow)
-    if not len(judged):
+    if not whole.any():
         raise InputError("expected at least one model to score that is not a teacher, got none.")
+    member = losses.member[judged, : losses.challenges]
     if losses.fair_coins:
-        _check_coins(losses.member[judged, : losses.challenges])
-    attack.check(losses)
-    blind = losses.without_coins(judged)
-    value = attack.score(blind, teachers=shadow, judged=judged)
-    alone = attack.score(blind, teachers=shadow, judged=judged[:1])
+        _check_coins(member)
+    # The attack sees no failed model.
+    blind = losses.without_coins(judged).without_failed()
+    attack.check(blind)
+    places: Any = {"teachers": np.searchsorted(trained, shadow)}
+    targets = np.searchsorted(trained, judged[whole])
+    value = failed_scores(member, failures)
+    value[whole] = attack.score(blind, judged=targets, **places)
+    alone = attack.score(blind, judged=targets[:1], **places)
     scores = PoolScores(
         value=value,
-        member=losses.member[judged, : losses.challenges],
+        member=member,
         names=losses.names[: losses.challenges],
         fair_coins=losses.fair_coins,
         # A score that depends on which other models are scored uses several models at once.
-        dependent=not np.allclose(value[:1], alone, rtol=1e-9, atol=1e-12),
+        dependent=not np.allclose(value[whole][:1], alone, rtol=1e-9, atol=1e-12),
     )
     return scores if points is None else scores.take(_numbers("points", points, losses.challenges))
 
@@ -149,6 +163,7 @@ def cross_fitted_scores(
         Number of folds; model m is in fold m modulo ``folds``, whatever its coins.  As many folds as
         models is leave-one-out, which has the largest bias.
     """
+    losses = losses.without_failed()  # these scores prove nothing
     attack.check(losses)
     every: IntArray = np.arange(losses.models)
     learns = attack.least_teachers > 0
@@ -180,7 +195,7 @@ def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArr
     models on a side come last.  Evaluate the points on other models: on these the selected points look
     worse than they are.
     """
-    chosen = _numbers("models", models, losses.models)
+    chosen = np.intersect1d(_numbers("models", models, losses.models), losses.trained)
     _validate.whole_number("count", count, most=losses.challenges)
     # The losses of other models are never used, not even for this check.
     plain = any(losses.loss[model].min() < LEAST_LOSS for model in chosen)

@@ -74,8 +74,9 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
     Parameters
     ----------
     loss
-        (models, points) or (models, points, queries); finite.  Query 0 is the point itself, the others
-        are augmentations of it.  Models are in the order in which they were trained.
+        (models, points) or (models, points, queries); finite, or NaN for a whole model that
+        failed.  Query 0 is the point itself, the others are augmentations of it.  Models are in the
+        order in which they were trained.
     member
         (models, points): whether the model was trained on the point.
     names
@@ -86,7 +87,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         Whether each point was in each model by its own fair coin.  Only then does each model count as a
         one-run audit, which proves more.
     numbers
-        Numbers of the models in their plan, increasing; default: from 0.  Failed models are missing.
+        Numbers of the models in their plan, increasing; default: from 0.
     features, labels
         Of the points, in order, for attacks that use them; None if unknown.
 
@@ -134,8 +135,10 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
                 f"expected member to be true or false for {models} models and {points} points, got "
                 f"shape {inside.shape} of {inside.dtype}."
             )
-        if not np.isfinite(values).all():
-            model, point, _ = np.argwhere(~np.isfinite(values))[0]
+        bad, failed = ~np.isfinite(values), np.isnan(values).all(axis=(1, 2))
+        bad[failed] = failed.all()
+        if bad.any():
+            model, point, _ = np.argwhere(bad)[0]
             place = f"loss={values[model, point].tolist()} for model {model}, point {point}"
             raise InputError(f"expected finite losses, got {place}.")
         if not 0 <= references < points:
@@ -168,7 +171,9 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         """Exact equality; features and labels of points are not compared."""
         if not isinstance(other, PoolLosses):
             return NotImplemented
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ARRAYS)
+        return np.array_equal(self.loss, other.loss, equal_nan=True) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in tuple(ARRAYS)[1:]
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -176,6 +181,20 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
     def models(self) -> int:
         """Number of trained models."""
         return len(self.loss)
+
+    @property
+    def trained(self) -> IntArray:
+        """Indices of the models that did not fail."""
+        return np.flatnonzero(~np.isnan(self.loss[:, 0, 0]))
+
+    @property
+    def failed(self) -> int:
+        """Number of models that failed."""
+        return self.models - len(self.trained)
+
+    def without_failed(self) -> PoolLosses:
+        """The same without the models that failed."""
+        return self.take(models=self.trained) if self.failed else self
 
     @property
     def points(self) -> int:
@@ -232,7 +251,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
 
     def require_cross_entropy(self) -> None:
         """Refuse losses below 0, which cannot be -log p."""
-        low = self.loss.min()
+        low = np.nanmin(self.loss)
         if low < LEAST_LOSS:
             raise InputError(
                 f"expected losses of at least 0 for log odds, got loss={low:g}; the attack `loss` "
@@ -324,8 +343,8 @@ def _of_rows(columns: dict[str, Any], name: str) -> PoolLosses:
             f"{name}: expected a row for each of {shape[0]} models, {shape[1]} points and "
             f"{shape[2]} queries, got {rows} rows."
         )
-    if not np.isfinite(loss).all():
-        raise InputError(f"{name}: expected finite losses, got {loss[~np.isfinite(loss)][0]}.")
+    if np.isinf(loss).any():
+        raise InputError(f"{name}: expected finite losses, got {loss[np.isinf(loss)][0]}.")
     reference = np.zeros(len(known), dtype=bool)
     reference[point] = flag
     for column, same in (
@@ -340,8 +359,8 @@ def _of_rows(columns: dict[str, Any], name: str) -> PoolLosses:
     values, inside = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int8)
     values[place], inside[place] = loss, member
     # There are as many rows as places, so a duplicate leaves another place empty.
-    if np.isnan(values).any():
-        raise InputError(f"{name}: expected one finite loss for each point, model and query.")
+    if (inside < 0).any():
+        raise InputError(f"{name}: expected one loss for each point, model and query.")
     if (inside != inside[:, :, :1]).any():
         raise InputError(f"{name}: expected member to be the same for all queries of a point.")
     names = np.empty(len(order), dtype=object)

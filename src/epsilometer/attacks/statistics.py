@@ -7,17 +7,24 @@ missing ones, and returns an array of the same shape.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.stats import rankdata
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.repeats import repeats
 from epsilometer.errors import InputError
+from epsilometer.model.base_scores import pairs_of
 from epsilometer.model.scores import Scores
+
+#: What the score of a failed model is: the lowest; or for failures that may be caused or noticed
+#: differently without and with the point, what speaks most for privacy (highest without, lowest with
+#: the point).  ``dropped`` leaves it and its partner out, which is valid only if failures cannot
+#: depend on the data.
+FAILURES = ("lowest", "worst", "dropped")
 
 #: Losses down to here are zeros that single-precision arithmetic has made negative.
 LEAST_LOSS = -1e-6
@@ -119,7 +126,19 @@ def _check_domain(losses: FloatArray, statistic: Statistic, names: Sequence[str]
         )
 
 
-def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool = False) -> Scores:
+def failed_scores(member: BoolArray, failures: str) -> FloatArray:
+    """Scores of failed models, by whether they were to be trained on the point; see `FAILURES`."""
+    return np.where(member | (failures != "worst"), -np.inf, np.inf)
+
+
+def scores_of(
+    losses: Losses,
+    statistic: Statistic | None = None,
+    *,
+    skip: bool = False,
+    failures: str = "lowest",
+    most_pairs: int | None = None,
+) -> Scores:
     """Scores of every model, by challenge base.
 
     Parameters
@@ -128,7 +147,12 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
         Converts losses to scores; default: the logit, which needs cross-entropy losses, or the loss for
         canaries of a training run.  For canaries, any statistic may use all losses of a run.
     skip
-        Drop NaN losses, and bases that then lack a hypothesis; otherwise NaN losses are refused.
+        Leave out bases that lack a hypothesis; otherwise they are refused.
+    failures
+        What a loss of NaN means, the loss of a model that failed; see `FAILURES`.
+    most_pairs
+        The smaller number of models that a base is to have without and with the point.  Others have no
+        partner.
 
     Examples
     --------
@@ -140,46 +164,41 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     1.0
     """
     chosen = statistic or (Loss() if losses.one_run else Logit())
-    missing = np.isnan(losses.loss)
-    if missing.any() and not (skip and not losses.one_run):
-        name = losses.names[int(losses.base[missing][0])]
-        raise InputError(
-            f"challenge base {name!r}: expected numbers as losses, got nan ({int(missing.sum())} in "
-            "total); remove these models."
-        )
-    parts = losses.by_hypothesis()
-    _check_domain(np.hstack(parts), chosen, losses.names)
-    if losses.one_run:
-        return _canary_scores(losses, chosen)
+    _validate.one_of("failures", failures, FAILURES)
+    _check_domain(losses.loss[:, None], chosen, losses.challenge_base)
     kept: dict[str, list[FloatArray]] = {}
-    together = False
-    for name, *sides in zip(losses.names, *parts, strict=True):
+    pairs: list[tuple[int, int]] = []
+    together, alone, limit = False, 0, most_pairs or np.inf
+    for base, name in enumerate(losses.names):
+        rows = np.flatnonzero(losses.base == base)
+        if losses.one_run:  # in their order, so that the statistic never sees coins
+            rows = rows[np.argsort(losses.replicate[rows], kind="stable")]
+        every, number = losses.loss[rows], losses.replicate[rows]
+        member = losses.hypothesis[rows] == 1
+        failed = np.isnan(every)
         # A statistic may use all models of a base together.
-        every = np.concatenate(sides)
-        values = chosen(every[None, :])[0]
-        together = together or not _one_by_one(chosen, every, values)
-        groups = zip(np.split(values, [len(sides[0])]), sides, strict=True)
-        present = [group[~np.isnan(loss)] for group, loss in groups]
-        if not skip or all(map(len, present)):
-            kept[name] = present
+        values = every if failed.all() else chosen(every[None, :])[0]
+        together = together or not (losses.one_run or _one_by_one(chosen, every, values))
+        values = np.where(failed, failed_scores(member, failures), values)
+        if failures == "dropped":  # with the partner, so that pairs stay together
+            left = ~np.isin(number, number[failed])
+            values, member, number = values[left], member[left], number[left]
+        sides = [member == coin for coin in (False, True)]
+        if skip and not all(side.any() for side in sides):
+            alone += len(number)  # pairs begun, of which none is complete
+            continue
+        kept[name] = [values[side] for side in sides]
+        pairs.append(pairs_of(*(number[side & (number < limit)] for side in sides)))
     if not kept:
         raise InputError("expected losses of both hypotheses in at least one base, got none.")
     without, with_point = zip(*kept.values(), strict=True)
-    scores = Scores(without=without, with_point=with_point, names=list(kept), dependent=together)
+    sides_of: dict[str, Any] = {"without": without, "with_point": with_point, "names": list(kept)}
+    if losses.one_run:
+        return Scores(one_run=True, **sides_of)
+    # What was begun in bases that are left out counts in the last one.
+    pairs[-1] = pairs[-1][0], pairs[-1][1] + alone
+    scores = Scores(dependent=together, **sides_of).with_pairs(pairs)
     return scores.with_flaws(repeats(losses))
-
-
-def _canary_scores(losses: Losses, statistic: Statistic) -> Scores:
-    """Scores of canaries; the statistic sees those of a run in order, never with their coins."""
-    without, with_point = [], []
-    for number in range(len(losses.names)):
-        rows = np.flatnonzero(losses.base == number)
-        rows = rows[np.argsort(losses.replicate[rows], kind="stable")]
-        values = statistic(losses.loss[rows][None, :])[0]
-        member = losses.hypothesis[rows] == 1
-        without.append(values[~member])
-        with_point.append(values[member])
-    return Scores(without=without, with_point=with_point, names=losses.names, one_run=True)
 
 
 def _one_by_one(statistic: Statistic, losses: FloatArray, scores: FloatArray) -> bool:
@@ -188,7 +207,7 @@ def _one_by_one(statistic: Statistic, losses: FloatArray, scores: FloatArray) ->
     Otherwise nothing can be proven.  Checked by scoring models in reverse order, and every second one.
     """
     known = np.flatnonzero(~np.isnan(losses))
-    for chosen in (known[::-1], known[::2]):
+    for chosen in (known[::-1], known[::2]) if len(known) else ():
         again = statistic(losses[chosen][None, :])[0]
         if not np.array_equal(rankdata(again), rankdata(scores[chosen])):
             return False

@@ -13,7 +13,7 @@ from epsilometer._text import counted
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS, most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
-from epsilometer.attacks.statistics import STATISTICS
+from epsilometer.attacks.statistics import FAILURES, STATISTICS
 from epsilometer.auditing.config import read_audit
 from epsilometer.comparison.attacks import (
     JUDGED,
@@ -44,6 +44,8 @@ class Attacked:
     own: str = OWN
     #: Models that failed: the remaining ones are a selection.
     failed: int = 0
+    #: Their scores.
+    failures: str = FAILURES[0]
     delta: float | None = None
     claim: float | None = None
 
@@ -77,9 +79,9 @@ class Attacked:
             return compare_pool_attacks(losses, POOL_ATTACKS, **given)
         attacks = {}
         for statistic in STATISTICS.values():
-            if losses.loss.min() < statistic.least_loss:
+            if np.nanmin(losses.loss) < statistic.least_loss:
                 continue  # no cross-entropy, so no log odds
-            scores = design.scores(losses, statistic, skip=True)
+            scores = design.scores(losses, statistic, skip=True, failures=self.failures)
             for name, rule in ATTACKS.items():
                 attacked = design.attack(losses, rule, statistic=statistic)
                 attacks[f"{name}, {statistic.name}"] = (attacked, scores)
@@ -113,7 +115,7 @@ def _of_configuration(path: Path, variant: str | None) -> Attacked:
         store.check(plan, accept_changed_code=True)
         sizes = store.sizes()
         losses: Any = store.measured(sizes, choose_variant(sizes.variants, variant))
-        failed = len(store.failures())
+        failed = len(store.failures(sizes))
     claim = None if settings.claim is None else settings.claim.epsilon
     return Attacked(
         label=f"{file.name} of {path.name}",
@@ -121,6 +123,7 @@ def _of_configuration(path: Path, variant: str | None) -> Attacked:
         design=plan.design,
         own=f"{settings.attack.name}, {settings.statistic.name}",
         failed=failed,
+        failures=settings.failures,
         delta=settings.delta,
         # Where nothing is promised there is no gap to it.
         claim=claim if claim is not None and math.isfinite(claim) else None,

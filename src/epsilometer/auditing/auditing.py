@@ -13,7 +13,7 @@ from epsilometer import _validate
 from epsilometer._arrays import OnMessage
 from epsilometer._progress import OnProgress, progress_of
 from epsilometer._warnings import says_once, tell
-from epsilometer.attacks.statistics import CustomStatistic, Statistic
+from epsilometer.attacks.statistics import FAILURES, CustomStatistic, Statistic
 from epsilometer.auditing.config import (
     AuditConfig,
     assembled,
@@ -108,7 +108,9 @@ def of_objects(
     assumed: dict[str, Any] = {"delta": _validate.delta(delta), "model": kind}
     if "level" in given:
         assumed["level"] = _validate.level(given["level"])
-    config = assembled(plan, estimate=EstimateTable(**assumed), statistic=statistic, store=store)
+    failures = _validate.one_of("failures", given.get("failures", FAILURES[0]), FAILURES)
+    parts: Any = {"statistic": statistic, "failures": failures, "store": store}
+    config = assembled(plan, estimate=EstimateTable(**assumed), **parts)
     config = replace(config, deltas=deltas or config.deltas).with_model(model, deltas)
     return config.claiming(given["claim"]) if "claim" in given else config.with_own_claim()
 
@@ -138,6 +140,7 @@ TABLES = {
     "challenge": ("audit", "challenge"),
     "adjacency": ("audit", "adjacency"),
     "seed": ("audit", "seed"),
+    "failures": ("audit", "failures"),
     "statistic": ("attack", "statistic"),
     "model": ("estimate", "model"),
     "level": ("estimate", "level"),
@@ -182,6 +185,7 @@ def audit(
     adjacency: Any = None,
     seed: int | None = None,
     statistic: Any = None,
+    failures: str | None = None,
     model: CurveModel | CountModel | str | None = None,
     store: Any = None,
     executor: Any = None,
@@ -227,6 +231,10 @@ def audit(
         As for :class:`Plan`; default: random points, ``"include"``, 1.
     statistic
         ``"loss"`` (default), ``"logit"``, or a function of losses.
+    failures
+        The score of models that fail, fixed beforehand: ``"lowest"`` (default); ``"worst"``, the highest
+        without and the lowest with the point, if they may fail for different reasons; ``"dropped"``, left
+        out with their partners, only if failures cannot depend on the data.
     model
         ``"curve"`` (default), ``"count"``, or a model with its delta.
     store
@@ -253,7 +261,7 @@ def audit(
     deltas = () if delta is None else tuple(np.atleast_1d(delta).tolist())
     settings = {"claim": claim, "design": design, "bases": bases, "dataset_size": dataset_size}
     settings |= {"challenge": challenge, "adjacency": adjacency, "seed": seed}
-    settings |= {"statistic": statistic, "model": model, "level": level}
+    settings |= {"statistic": statistic, "failures": failures, "model": model, "level": level}
     given = {name: value for name, value in settings.items() if value is not None}
     how = {"executor": executor, "workers": workers, "retries": retries}
     how |= {"on_progress": on_progress, "on_message": on_message}

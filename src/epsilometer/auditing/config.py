@@ -16,7 +16,7 @@ from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
 from epsilometer._warnings import tell
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
-from epsilometer.attacks.statistics import Statistic
+from epsilometer.attacks.statistics import FAILURES, Statistic
 from epsilometer.auditing import claims
 from epsilometer.auditing.claims import Claim
 from epsilometer.auditing.designs import design_of, placed, plan_of
@@ -69,6 +69,8 @@ class AuditConfig(Displayed):
     store: Any
     attack: Attack
     statistic: Statistic
+    #: The score of failed models, see `attacks/statistics.py`.
+    failures: str
     target_alpha: float
     #: The count model; None for canaries and pools, which it does not know.
     model: CountModel | None
@@ -153,6 +155,7 @@ def assembled(
     estimate: EstimateTable,
     statistic: Statistic,
     attack: AttackTable | None = None,
+    failures: str = FAILURES[0],
     store: Any = None,
     how: Mapping[str, Any] | None = None,
 ) -> AuditConfig:
@@ -172,6 +175,7 @@ def assembled(
         store=store,
         attack=ATTACKS.get(attack.method or "", LikelihoodRatio()),
         statistic=statistic,
+        failures=failures,
         target_alpha=attack.target_alpha,
         model=count,
         curve=_curve_model(estimate, plan, priors) if estimate.model == CURVE else None,
@@ -295,6 +299,7 @@ def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
             key = "canary_kind" if design.canaries else "challenge"
             raise InputError(f"{key}: {getattr(file.audit, key)} failed ({text}).") from None
     tables: dict[str, Any] = {"estimate": file.estimate, "attack": file.attack}
+    tables["failures"] = file.audit.failures
     return assembled(plan, statistic=statistic, how=file.execution.model_dump(), **tables)
 
 

@@ -137,7 +137,7 @@ def _estimate_variants(
             counts = attacked.counts(config.target_alpha).with_flaws(flaws)
             # Beside the curve model it is estimated when somebody looks at it.
             count = attacked, counts, cache(partial(estimate, counts, config.model))
-        scores = config.plan.design.scores(losses, config.statistic, skip=True).with_flaws(flaws)
+        scores = _scores(config, losses).with_flaws(flaws)
         curve = None if config.curve is None else estimate(scores, config.curve)
         estimated.append(Estimated(variant, losses, scores, curve, *count))
     return estimated
@@ -167,7 +167,7 @@ def _measure_until(
         analyses.append(
             goal.analyse(
                 size,
-                partial(_scores, now, measurement),
+                lambda now=now, step=step: [_scores(now, each) for each in step.losses.values()],  # type: ignore[misc]
                 lambda estimated=estimated: [variant.answer for variant in estimated()],  # type: ignore[misc]
             )
         )
@@ -178,10 +178,10 @@ def _measure_until(
     return now, measurement, estimated(), stopping
 
 
-def _scores(config: AuditConfig, measurement: Measurement) -> list[Scores]:
-    """The scores of every variant."""
-    scores = config.plan.design.scores
-    return [scores(losses, config.statistic, skip=True) for losses in measurement.losses.values()]
+def _scores(config: AuditConfig, losses: Losses | PoolLosses) -> Scores:
+    """The scores of a variant."""
+    how: Any = {"skip": True, "failures": config.failures}
+    return config.plan.design.scores(losses, config.statistic, **how)
 
 
 def origin_of(
@@ -192,6 +192,7 @@ def origin_of(
     attack: dict[str, Any] = plan.design.attack_description(config.statistic.name)
     if attacked is not None:
         attack = describe(attacked, config.target_alpha)
+    attack["failures"] = config.failures
     shared = measurement.shares_models
     # With the counts, so that they are read back with them.
     attack["warnings"] = [
@@ -252,8 +253,8 @@ def failure_sentences(measurement: Measurement) -> list[str]:
     for message, alike in list(by_message.items())[:MOST_FAILURES]:
         others = f" (and {len(alike) - 1} more alike)" if len(alike) > 1 else ""
         model = measurement.plan.sizes.named(alike[0].task)
+        times = f"{alike[0].attempts} times" if alike[0].attempts > 1 else "once"
         sentences.append(
-            f"{model}{others} failed {alike[0].attempts} times and is left out: "
-            f"{textwrap.shorten(message, LONGEST_MESSAGE)}"
+            f"{model}{others} failed {times}: {textwrap.shorten(message, LONGEST_MESSAGE)}"
         )
     return sentences

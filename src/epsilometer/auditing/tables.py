@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from epsilometer import _files
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.rules import ATTACKS
+from epsilometer.attacks.statistics import FAILURES
 from epsilometer.measurement.one_run import COMPARISONS
 from epsilometer.model.families import AVERAGE, FAMILIES
 from epsilometer.model.models import LIKELIHOOD_KINDS
@@ -58,6 +59,7 @@ class AuditTable(_Table):
     adjacency: Literal["include", "replace"] = "include"
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     store: Annotated[str, Field(min_length=1)] = "audit.db"
+    failures: Literal[FAILURES] = FAILURES[0]  # type: ignore[valid-type]
 
     @field_validator("challenge", mode="wrap")
     @classmethod

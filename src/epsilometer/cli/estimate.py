@@ -50,7 +50,8 @@ class Batches:
             raise InputError("expected standard input (-) once, got it twice.")
         if before is not None:  # new losses are scored as those of its audit
             counts = read_summary(_home(before)).get("counts", {})
-            options = replace(options, default_statistic=counts.get("statistic"))
+            audit = {f"default_{name}": counts.get(name) for name in ("statistic", "failures")}
+            options = replace(options, **audit)
         sources: list[Source] = []
         for file in rest:
             if file == STDIN or not is_result(Path(file)):

@@ -30,6 +30,7 @@ def prove(
         "Losses: the statistic of the attack. Default: logit, which needs cross-entropy losses.",
     ),
     variant: str | None = options.STORE_VARIANT,
+    failures: str | None = options.FAILURES,
     shared_models: bool = flag(
         "Bases share models: average over bases instead of multiplying.", "--shared-models"
     ),
@@ -49,7 +50,8 @@ def prove(
     _validate.one_of("fail_on", fail_on, ("never", "proven"))
     if claim is not None:
         options.check_claim(claim)
-    source = results.source_of(file, LossOptions(statistic=statistic, variant=variant))
+    reading = LossOptions(statistic=statistic, variant=variant, failures=failures)
+    source = results.source_of(file, reading)
     result = source.result
     delta = _validate.delta(options.need_delta(delta, result))
     stated: Any = claim

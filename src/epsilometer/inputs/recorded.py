@@ -190,6 +190,7 @@ def _model() -> Any:
         target_alpha: float | None = Field(gt=0, lt=1, default=None)
         statistic: Annotated[str, name]
         attack: Annotated[str, name]
+        failures: Literal["lowest", "worst", "dropped"] | None = None
         warnings: Annotated[list[str], few] = Field(default_factory=list)
 
     class Asked(Part):

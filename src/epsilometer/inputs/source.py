@@ -26,18 +26,21 @@ DEFAULT_RATE = 0.1
 class LossOptions:
     """How losses become scores, and counts for the count model.
 
-    ``default_statistic`` is used for losses if no statistic is given.
+    ``failures`` is the score of failed models, see `attacks/statistics.py`; default: that of an audit, or
+    the lowest.  Defaults are used for losses if nothing else is given.
     """
 
     statistic: str | None = None
     target_alpha: float | None = None
     variant: str | None = None
     default_statistic: str | None = None
+    failures: str | None = None
+    default_failures: str | None = None
 
     @property
     def given(self) -> str | None:
         """The first of these options that was given, if any."""
-        names = ("statistic", "target_alpha", "variant")
+        names = ("statistic", "target_alpha", "variant", "failures")
         return next((name for name in names if getattr(self, name) is not None), None)
 
 

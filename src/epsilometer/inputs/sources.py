@@ -14,7 +14,7 @@ from epsilometer import _files, _validate
 from epsilometer.attacks.losses import COLUMNS, Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
-from epsilometer.attacks.statistics import STATISTICS, Loss
+from epsilometer.attacks.statistics import FAILURES, STATISTICS, Loss
 from epsilometer.errors import InputError
 from epsilometer.inputs.loading import statistic_of
 from epsilometer.inputs.recorded import (
@@ -165,11 +165,14 @@ def of_losses(
 ) -> Source:
     """Losses and their scores; ``known`` is the attack that a summary describes.
 
-    ``skip`` is for losses that may still grow, or of an audit: bases without models of one kind, and
-    losses that are not numbers, are left out.  The points of a pool are scored by its design's attack.
+    ``skip`` is for losses that may still grow, or of an audit: bases without models of one kind are left
+    out.  The points of a pool are scored by its design's attack.
     """
-    design = design or design_for(losses)
+    design, known = design or design_for(losses), known or {}
     counted: dict[str, Any] = {}
+    usual = known.get("failures", options.default_failures or FAILURES[0])
+    how: dict[str, Any] = {"failures": options.failures or usual}
+    flaws = flaws or failure_flaws(losses.failed)
     if isinstance(losses, PoolLosses):
         for name in ("statistic", "target_alpha"):
             if getattr(options, name) is not None:
@@ -177,14 +180,13 @@ def of_losses(
                     f"`{name}=` is for many models; {label} is a pool: choose its attack with "
                     "`epsilometer attack --method`, in Python with em.Pool(attack=...)."
                 )
-        score = partial(design.scores, losses)
+        score = partial(design.scores, losses, **how)
     else:
         # Of one run only the order of losses matters.
         default = Loss().name if losses.one_run else options.default_statistic or DEFAULT_STATISTIC
-        attacked = {"statistic": default} | (known or {})
+        attacked = {"statistic": default} | known
         statistic = _statistic(options, attacked["statistic"], label)
-        # An audit leaves out losses that are not numbers; in a file of losses they are errors.
-        score = partial(design.scores, losses, statistic, skip=skip or known is not None)
+        score = partial(design.scores, losses, statistic, skip=skip or bool(known), **how)
         rule = ATTACKS.get(attacked.get("attack", ""), LikelihoodRatio())
         counted["attack"] = partial(design.attack, losses, rule, statistic=statistic)
         rate = options.target_alpha or attacked.get("target_alpha", DEFAULT_RATE)
@@ -274,7 +276,7 @@ def read_losses(
             design = design_of(
                 store.status().identity.get("design"), sizes.models_h0, store.judging
             )
-            return losses, design, len(store.failures())
+            return losses, design, len(store.failures(sizes))
     refuse_variant(variant)
     losses = PoolLosses.read(path) if _is_pool(path) else Losses.read(path)
     return losses, design_for(losses, shadows), None

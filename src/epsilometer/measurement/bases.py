@@ -139,6 +139,11 @@ class Base(abc.ABC):
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> Sequence[Row]:
         """The rows that store these records' losses under the model at ``place``."""
 
+    def coins_of(self, replicate: int) -> BoolArray | None:
+        """Which of several points a model is trained on; None if it has a single one."""
+        del replicate
+        return None
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChallengeBase(Base):

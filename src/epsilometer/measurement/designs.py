@@ -82,9 +82,12 @@ class Design(abc.ABC):
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Attack losses measured with this design: `Losses`, or `PoolLosses` for a pool."""
 
-    def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
+    def scores(
+        self, losses: Any, statistic: Any = None, *, skip: bool = False, failures: str = "lowest"
+    ) -> Scores:
         """Scores of every model, challenge or shadow; see `epsilometer.attacks.scores_of`."""
-        return scores_of(losses, statistic, skip=skip)
+        pairs = min(self.models(0), self.models(1))
+        return scores_of(losses, statistic, skip=skip, failures=failures, most_pairs=pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

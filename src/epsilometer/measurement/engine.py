@@ -44,7 +44,7 @@ class Measurement(Plotted, view="measured.MEASUREMENT"):
     reused
         Models whose losses were already in the store, or were added by another process meanwhile.
     failures
-        Models without a loss, with the reason.
+        Models that failed, with the reason, also if they were trained when retried.
     shares_models
         Whether several variants come from the same trained models, so that estimates from their
         losses are not independent.
@@ -286,7 +286,7 @@ def _result(run: Run) -> Measurement:
         losses={name: run.store.measured(sizes, name) for name in sizes.variants},
         trained=run.trained,
         reused=run.reused,
-        failures=sorted(run.failed),
+        failures=run.store.failures(sizes),
     )
 
 

@@ -22,6 +22,10 @@ LONGEST_LINE, MOST_LINES = 200, 40
 #: failed by chance, 20 failures in a row would be one in a million.
 FIRST_EQUAL_FAILURES, EQUAL_FAILURES, EQUAL_FAILURES_LATER = 2, 5, 20
 
+#: What is said of a model whose machine failed.  Its random stream is that of the first attempt, so a
+#: loss that comes later is the one it would have had; the failure is then forgotten.
+WORKER_DIED, RESULT_LOST = "the worker that trained it died", "its result was lost repeatedly"
+
 #: In place of a hypothesis: models of both.
 ALL = -1
 

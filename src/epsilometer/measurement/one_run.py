@@ -70,6 +70,11 @@ class CanaryRun(Base):
             for number, (coin, loss) in enumerate(zip(self.coins, losses, strict=True))
         ]
 
+    def coins_of(self, replicate: int) -> BoolArray:
+        """Those of the run, which is one model."""
+        del replicate
+        return self.coins
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the records, canaries and coins."""
@@ -211,8 +216,9 @@ class OneRun(Design):
             "with; estimate, prove and compare read the store directly."
         )
 
-    def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
+    def scores(
+        self, losses: Any, statistic: Any = None, *, skip: bool = False, failures: str = "lowest"
+    ) -> Scores:
         """Scores of the canaries of each run; a statistic sees them in order, never with their coins."""
-        del skip  # a run is stored completely or not at all
         chosen = Loss() if self.compares or self.in_gradients else statistic or Loss()
-        return scores_of(losses, chosen)
+        return scores_of(losses, chosen, skip=skip and failures == "dropped", failures=failures)

@@ -100,10 +100,14 @@ class PoolBase(Base):
 
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[PoolRow]:
         """One row per model."""
-        outside = np.zeros(len(self.references), dtype=bool)
-        member = np.concatenate([self.member(place[2]), outside])
+        member = self.coins_of(place[2])
         table = losses.reshape(len(member), -1)
         return [PoolRow(*place, variant, table, member)]
+
+    def coins_of(self, replicate: int) -> BoolArray:
+        """Which points a model is trained on; none of the references."""
+        outside = np.zeros(len(self.references), dtype=bool)
+        return np.concatenate([self.member(replicate), outside])
 
     @property
     def fingerprint(self) -> str:
@@ -266,11 +270,13 @@ class Pool(Design):
             seed=source.seed,
         )
 
-    def pool_scores(self, losses: PoolLosses, attack: PoolAttack | None = None) -> PoolScores:
+    def pool_scores(
+        self, losses: PoolLosses, attack: PoolAttack | None = None, *, failures: str = "lowest"
+    ) -> PoolScores:
         """Scores of the evaluated points, under the models that are not in the first stage."""
-        teachers, points = self.first_models(losses), self.judged_points(losses)
+        given: Any = {"teachers": self.first_models(losses), "points": self.judged_points(losses)}
         chosen = attack or self.attack_method
-        return pool_attacks.held_out_scores(losses, chosen, teachers=teachers, points=points)
+        return pool_attacks.held_out_scores(losses, chosen, failures=failures, **given)
 
     def judged_points(self, losses: PoolLosses) -> IntArray:
         """The evaluated points: those that leak most in the first stage, or the first of the pool."""
@@ -290,16 +296,19 @@ class Pool(Design):
             )
         return first
 
-    def scores(self, losses: Any, statistic: Any = None, *, skip: bool = False) -> Scores:
+    def scores(
+        self, losses: Any, statistic: Any = None, *, skip: bool = False, failures: str = "lowest"
+    ) -> Scores:
         """Scores per point; the attack has its own statistic."""
         del statistic, skip
-        return self.pool_scores(losses).by_point()
+        return self.pool_scores(losses, failures=failures).by_point()
 
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Decisions on every evaluated model, from the ranks of the scores without the point."""
         del statistic
         chosen = attack or self.attack_method
-        return pool_attacks.attack_result(self.pool_scores(losses, chosen), chosen.name)
+        scores = self.pool_scores(losses, chosen, failures="dropped")
+        return pool_attacks.attack_result(scores, chosen.name)
 
 
 def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> Pool:

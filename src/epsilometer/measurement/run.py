@@ -17,7 +17,15 @@ from epsilometer.errors import ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.bases import Row
 from epsilometer.measurement.executors import ResultLostError, WorkerDiedError, WorkerPool
-from epsilometer.measurement.failures import Failure, Streak, Streaks, message_of, training_error
+from epsilometer.measurement.failures import (
+    RESULT_LOST,
+    WORKER_DIED,
+    Failure,
+    Streak,
+    Streaks,
+    message_of,
+    training_error,
+)
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.store import SqliteStore
@@ -236,7 +244,7 @@ class Run:
                 f"{self.deaths} workers in a row died while training, with different models (last: "
                 f"{last}): does training work with the executor serial? Losses received so far are kept."
             )
-        self._retry(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
+        self._retry(tasks[0], TaskFailure(WORKER_DIED), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Retry models whose result was lost; they fail only if it happens repeatedly."""
@@ -245,7 +253,7 @@ class Run:
             if self.lost[task] <= MOST_LOST:
                 self.to_retry.append(task)
             else:
-                self._retry(task, TaskFailure("its result was lost repeatedly"), self.to_retry)
+                self._retry(task, TaskFailure(RESULT_LOST), self.to_retry)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, TaskFailure):
@@ -279,6 +287,8 @@ class Run:
     def _failed(self, chunk: Chunk, problem: TaskFailure) -> None:
         if len(chunk.replicates) > 1:
             self.to_retry += chunk.tasks()
+            if problem.place is not None:
+                self._keep(chunk.tasks()[problem.place], problem)
         else:
             self._count_failure(chunk.tasks()[0], problem)
 
@@ -286,6 +296,7 @@ class Run:
         """Record a failure of the user's code, and end the run if everything fails."""
         side = self.sizes.side(task.hypothesis)
         self.problems[task] = problem
+        self._keep(task, problem)
         streak = self.streaks.failed(side, task, problem.message)
         if streak is not None and not self.stopping:
             self._stop(streak)
@@ -302,13 +313,17 @@ class Run:
             else:
                 retry.append(task)  # perhaps none can be trained: try others first
             return
-        self.problems.pop(task, None)
-        self._store_failure(task, problem)
+        # Rather what its code raised than what became of the machine.
+        self._store_failure(task, self.problems.pop(task, problem))
 
     def _store_failure(self, task: Task, problem: TaskFailure) -> None:
-        failure = Failure(task, self.attempts[task], *problem)
-        self.failed.append(failure)
-        self.store.add_failure(failure)
+        self.failed.append(self._keep(task, problem))
+
+    def _keep(self, task: Task, problem: TaskFailure) -> Failure:
+        """Store a failure at once: a model that succeeds only when retried has failed in proofs."""
+        failure = Failure(task, max(1, self.attempts[task]), *problem[:2])
+        self.store.add_failure(failure, self.plan.bases[task.base].coins_of(task.replicate))
+        return failure
 
     def _stop(self, streak: Streak) -> None:
         """End the run: every model fails with the same error."""

@@ -19,10 +19,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from epsilometer._arrays import BoolArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
+from epsilometer.measurement import failed_models
 from epsilometer.measurement.bases import LossRow, PoolRow, Row
+from epsilometer.measurement.failed_models import WITHIN
 from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical, differences
 from epsilometer.measurement.store_file import IN_ORDER, StoreFile, check_row, placeholders
@@ -33,9 +36,6 @@ from epsilometer.measurement.tasks import Chunk
 PLAN_TOKEN = "begun"
 
 LOSS_TABLES = ("losses", "pool_losses")
-
-#: SQL condition for losses within sizes.
-_WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
 
 
 class Status(NamedTuple):
@@ -178,7 +178,7 @@ class SqliteStore:
     def add(self, rows: Iterable[Row]) -> int:
         """Store losses, all or none; existing losses are kept.  Returns the number of new rows.
 
-        Failures of models that now have a loss are removed.
+        Failures of machines are forgotten once their model has a loss; those of code are kept.
         """
         given = list(rows)
         # SQLite does not store negative zero.
@@ -195,10 +195,7 @@ class SqliteStore:
             self._file.write("pool_losses", pools, or_else="IGNORE")
             new = self._file.db.total_changes - before
             if self._file.query("SELECT 1 FROM failures LIMIT 1"):
-                self._file.db.executemany(
-                    "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
-                    [row[:3] for row in given],
-                )
+                failed_models.forget_machines(self._file, [row[:3] for row in given])
         return new
 
     def _has_no_losses(self) -> bool:
@@ -224,7 +221,7 @@ class SqliteStore:
         """Rows of losses within the sizes, sorted, without their checksums."""
         with self._file.errors():
             for row in self._file.db.execute(
-                f"SELECT * FROM {table} WHERE {_WITHIN} "
+                f"SELECT * FROM {table} WHERE {WITHIN} "
                 f"AND variant IN ({placeholders(sizes.variants)}) {IN_ORDER}",
                 (*sizes[:3], *sizes.variants),
             ):
@@ -249,21 +246,27 @@ class SqliteStore:
         return (self.pool_losses if sizes.points else self.losses)(sizes, variant)
 
     def losses(self, sizes: Sizes, variant: str) -> Losses:
-        """Losses of one variant within the sizes."""
+        """Losses of one variant within the sizes; NaN for models that failed."""
         names = self.names()
-        rows = self.rows(sizes._replace(variants=(variant,)))
-        if not rows:
+        found = {row[:3]: row.loss for row in self.rows(sizes._replace(variants=(variant,)))}
+        if not found:
             raise InputError(f"{self.name}: expected at least one loss, got none.")
+        for task, coins in self._failed(sizes):
+            if not sizes.canaries:
+                found[task] = np.nan
+            elif coins is not None:
+                found |= {(task.base, int(coin), n): np.nan for n, coin in enumerate(coins)}
+        base, hypothesis, replicate = zip(*sorted(found), strict=True)
         return Losses(
-            challenge_base=[names[row.base] for row in rows],
-            hypothesis=[row.hypothesis for row in rows],
-            replicate=[row.replicate for row in rows],
-            loss=[row.loss for row in rows],
+            challenge_base=[names[number] for number in base],
+            hypothesis=hypothesis,
+            replicate=replicate,
+            loss=[found[place] for place in sorted(found)],
             one_run=sizes.canaries > 0,
         )
 
     def pool_losses(self, sizes: Sizes, variant: str) -> PoolLosses:
-        """Losses of one variant of the models of a pool, ordered by model number."""
+        """Losses of one variant of the models of a pool by model number; NaN for models that failed."""
         rows = list(self.pool_rows(sizes._replace(variants=(variant,))))
         if not rows:
             raise InputError(f"{self.name}: expected at least one model, got none.")
@@ -272,10 +275,15 @@ class SqliteStore:
                 f"{self.name}: expected the same queries for every model, got losses of different "
                 "shapes; was queries(point) changed?"
             )
+        models = {row.replicate: (row.losses, row.member) for row in rows}
+        for task, coins in self._failed(sizes):
+            if coins is not None:
+                models[task.replicate] = np.full_like(rows[0].losses, np.nan), coins
+        losses, members = zip(*(models[number] for number in sorted(models)), strict=True)
         return PoolLosses(
-            loss=np.stack([row.losses for row in rows]),
-            member=np.stack([row.member for row in rows]),
-            numbers=[row.replicate for row in rows],
+            loss=np.stack(losses),
+            member=np.stack(members),
+            numbers=sorted(models),
             **self.pool(),
         )
 
@@ -308,22 +316,22 @@ class SqliteStore:
                 )
         return self.add(rows)
 
-    def add_failure(self, failure: Failure) -> None:
-        """Store a failure; it replaces an earlier one of the same model."""
-        # The traceback is appended to the message in its column.
-        text = failure.message + (f"\n{failure.traceback}" if failure.traceback else "")
-        with self._file.transaction():
-            self._file.write("failures", [(*failure.task, failure.attempts, text)])
+    def add_failure(self, failure: Failure, coins: BoolArray | None = None) -> None:
+        """Store a failure; ``coins`` say on which of several points it was to be trained."""
+        failed_models.write(self._file, failure, coins)
 
-    def failures(self) -> list[Failure]:
-        """Failures, sorted by model."""
-        failures = []
-        for *place, attempts, text, _ in self._file.query(
-            "SELECT * FROM failures ORDER BY base, hypothesis, replicate"
-        ):
-            message, _, lines = text.partition("\n")
-            failures.append(Failure(Task(*place), attempts, message, lines))
-        return failures
+    def failures(self, sizes: Sizes | None = None) -> list[Failure]:
+        """Models without a loss; or all within the sizes that failed, even if trained when retried."""
+        return list(failed_models.read(self._file, sizes))
+
+    def _failed(self, sizes: Sizes) -> Iterator[tuple[Task, BoolArray | None]]:
+        """All models that failed within the sizes, each with its coins if these are known."""
+        for failure in self.failures(sizes):
+            bits = self._value(failed_models.coins_key(failure.task))
+            try:
+                yield failure.task, failed_models.coins_of(bits, sizes.points or sizes.canaries)
+            except ValueError:
+                raise self._file.damaged(f"coins of {failure.task} unreadable") from None
 
     def begin_run(self, executor: str) -> int:
         """Record the start of a run and return its number."""
@@ -349,7 +357,7 @@ class SqliteStore:
             (variant, base, hypothesis): number
             for table in LOSS_TABLES
             for variant, base, hypothesis, number in self._file.query(
-                f"SELECT variant, base, hypothesis, count(*) FROM {table} WHERE {_WITHIN} "
+                f"SELECT variant, base, hypothesis, count(*) FROM {table} WHERE {WITHIN} "
                 "GROUP BY variant, base, hypothesis",
                 *sizes[:3],
             )

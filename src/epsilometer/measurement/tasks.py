@@ -75,6 +75,8 @@ class TaskFailure(NamedTuple):
 
     message: str
     traceback: str = ""
+    #: Index in its chunk of the model that failed; None if unknown, as with ``train_many``.
+    place: int | None = None
 
 
 Answer = Trained | TaskFailure
@@ -82,29 +84,30 @@ Answer = Trained | TaskFailure
 
 def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
     """Train every model of a chunk and compute its losses."""
-    future: Future[Trained] = SerialExecutor().submit(_train, plan, chunk)
+    begun: list[int] = []
+    future: Future[Trained] = SerialExecutor().submit(_train, plan, chunk, begun)
     error = future.exception()
     if error is None:
         return future.result()
-    return TaskFailure(message_of(error), traceback_of(error))
+    return TaskFailure(message_of(error), traceback_of(error), len(begun) - 1 if begun else None)
 
 
-def _train(plan: Plan, chunk: Chunk) -> Trained:
+def _train(plan: Plan, chunk: Chunk, begun: list[int]) -> Trained:
     start = time.perf_counter()
     rows: list[Row] = []
-    for task, variant, losses in _measured(plan, chunk):
+    for task, variant, losses in _measured(plan, chunk, begun):
         rows += plan.bases[chunk.base].rows(task, variant, losses)
     return Trained(rows, time.perf_counter() - start)
 
 
-def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, str, FloatArray]]:
-    """The losses of every variant of every model."""
+def _measured(plan: Plan, chunk: Chunk, begun: list[int]) -> Iterator[tuple[Task, str, FloatArray]]:
+    """The losses of every variant of every model; ``begun`` receives the models, one after the other."""
     design, base = plan.design, plan.bases[chunk.base]
     if design.in_gradients:
         for task in chunk.tasks():
             yield task, "", -_gradient_scores(plan, base, task)
         return
-    for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
+    for task, model in zip(chunk.tasks(), _models(plan, chunk, begun), strict=True):
         compared = None
         if isinstance(design, OneRun) and design.compares:
             compared = design.statistic(_losses(plan, base, _compared(plan, base, task))[None, :])[
@@ -209,7 +212,7 @@ def _gradient_scores(plan: Plan, base: Base, task: Task) -> FloatArray:
     return scores
 
 
-def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
+def _models(plan: Plan, chunk: Chunk, begun: list[int]) -> Iterator[Any]:
     """Models one after the other, or all at once if the algorithm can."""
     streams = [training_stream(plan.seed, task) for task in chunk.tasks()]
     # A separate dataset for each model: training code may change it in place.
@@ -221,5 +224,6 @@ def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
     if len(streams) > 1 and isinstance(plan.algorithm, algorithms.TrainsMany):
         yield from plan.algorithm.train_many(list(datasets), streams)
         return
-    for dataset, stream in zip(datasets, streams, strict=True):
+    for number, dataset, stream in zip(chunk.replicates, datasets, streams, strict=True):
+        begun.append(number)
         yield plan.algorithm.train(dataset, stream)

@@ -40,7 +40,7 @@ class BaseScores:
 
     @classmethod
     def of(
-        cls, without: FloatArray, with_point: FloatArray, pairs: tuple[int, int] | None = None
+        cls, without: FloatArray, with_point: FloatArray, *, pairs: tuple[int, int] | None = None
     ) -> BaseScores:
         """Build from the scores themselves."""
         value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
@@ -64,7 +64,7 @@ class BaseScores:
             counted = [part.pairs or part.sizes for part in parts]
             gap = next((n for n, (whole, begun) in enumerate(counted) if whole < begun), len(parts))
             pairs = sum(whole for whole, _ in counted[: gap + 1]), sum(n for _, n in counted)
-        return cls.of(np.concatenate(without), np.concatenate(with_point), pairs)
+        return cls.of(np.concatenate(without), np.concatenate(with_point), pairs=pairs)
 
     @property
     def tied(self) -> bool:
@@ -137,6 +137,27 @@ class BaseScores:
         """Whether the numbers of models must have been fixed in advance: they differ, without pairs."""
         return self.pairs is None and self.trials_h0 != self.trials_h1
 
+    @property
+    def numbers(self) -> tuple[IntArray, IntArray]:
+        """Numbers of the models without and with the point that give the same pairs in a file.
+
+        Where no numbers do, they give fewer complete pairs and not fewer incomplete ones.
+        """
+        n0, n1 = self.trials_h0, self.trials_h1
+        whole, begun = self.pairs or ((0, n0 + n1) if self.planned else (n0, n0))
+        # Behind the complete pairs first the models that have no partner, then those that have one.
+        both = n0 + n1 - whole - begun
+        if not 0 <= both <= min(n0, n1) - whole:
+            left = n0 + n1 - self.incomplete if self.incomplete else 0
+            whole, both = min(whole, max(0, left) // 2), 0
+        alone = n0 - whole - both, n1 - whole - both
+        starts = whole, whole + alone[0]
+        without, with_point = (
+            np.r_[:whole, start : start + own, whole + sum(alone) : whole + sum(alone) + both]
+            for start, own in zip(starts, alone, strict=True)
+        )
+        return without.astype(np.int64), with_point.astype(np.int64)
+
     def roc(self) -> tuple[FloatArray, FloatArray]:
         """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
         false = np.append(0, np.cumsum(self.zeros)) / self.trials_h0
@@ -179,6 +200,12 @@ def pairs_of(without: ArrayLike, with_point: ArrayLike) -> tuple[int, int]:
     begun = np.union1d(without, with_point)
     whole = np.isin(begun, without) & np.isin(begun, with_point)
     return int(np.argmin(np.append(whole, False))), len(begun)
+
+
+def pairs_in(without: ArrayLike, with_point: ArrayLike) -> tuple[int, int] | None:
+    """The same for numbers in a file; None unless each is once on a side, and some on both."""
+    once = all(len(np.unique(side)) == np.size(side) for side in (without, with_point))
+    return pairs_of(without, with_point) if once and np.isin(without, with_point).any() else None
 
 
 def scores_of_base(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:

@@ -313,10 +313,10 @@ def counts_of(x: Any, n0: Any, y: Any, n1: Any, **labels: Any) -> AttackCounts:
 
 
 def failure_flaws(failed: int) -> tuple[str, ...]:
-    """A sentence if models failed: those that remain are a selection."""
+    """A sentence if models failed: what is estimated from the others is a selection."""
     if not failed:
         return ()
     return (
-        f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if failures "
-        "depend on who is in the data, the estimate is biased and proofs may be invalid.",
+        f"{failed:,} of the models failed. In proofs a failure is an outcome, by default the lowest score "
+        "(`failures=`); the estimate is biased if failures depend on who is in the data.",
     )

@@ -2,8 +2,9 @@
 
 Files are untrusted: `_columns.py` checks every cell.  Columns are either ``challenge_base, hypothesis,
 score`` with one row per model, or ``score, member`` with one row per canary of one training run.  Models
-are in the order of the column ``replicate``, if present, otherwise in row order.  A column ``model``
-with the number of each row's model means that bases share models.
+are in the order of the column ``replicate``, if present, otherwise in row order; those of a base with
+the same number, without and with the point, are a pair.  A column ``model`` with the number of each
+row's model means that bases share models.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -23,7 +23,13 @@ from epsilometer._arrays import IntArray
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
-from epsilometer.model.base_scores import BaseScores, as_numbers, labels_of, scores_of_base
+from epsilometer.model.base_scores import (
+    BaseScores,
+    as_numbers,
+    labels_of,
+    pairs_in,
+    scores_of_base,
+)
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, MODEL, REPLICATE, SCORE
 
@@ -184,7 +190,7 @@ class Scores(Plotted, view="data.SCORES"):
         if model is not None:
             numbers = np.split(np.asarray(model)[rows], ends)
             shared = list(zip(numbers[0::2], numbers[1::2], strict=True))
-        return cls(
+        scores = cls(
             without=parts[0::2],
             with_point=parts[1::2],
             names=names,
@@ -192,6 +198,10 @@ class Scores(Plotted, view="data.SCORES"):
             models=shared,
             fair_coins=one_run and shared is not None,
         )
+        if place is not order or one_run or shared is not None:
+            return scores
+        numbers = np.split(np.asarray(place)[rows], ends)
+        return scores.with_pairs(map(pairs_in, numbers[0::2], numbers[1::2]))
 
     @classmethod
     def read(cls, source: str | PathLike[str]) -> Scores:
@@ -283,6 +293,11 @@ class Scores(Plotted, view="data.SCORES"):
                 "expected scores that differ, got only ties, which carry no information."
             )
 
+    def with_pairs(self, pairs: Iterable[tuple[int, int] | None]) -> Scores:
+        """The same scores, with the numbers of complete and of begun pairs of each base."""
+        found = zip(self.bases, pairs, strict=True)
+        return self._with(bases=tuple(replace(base, pairs=pair) for base, pair in found))
+
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
         """Other scores under the same names; the identity of their models is dropped."""
         return self._with(bases=tuple(bases), models=None, fair_coins=False)
@@ -358,7 +373,7 @@ class Scores(Plotted, view="data.SCORES"):
         columns: dict[str, Any] = {
             BASE: [self.names[base] for base in (which // 2).tolist()],
             truth: which % 2,
-            REPLICATE: np.concatenate([np.arange(size) for size in sizes]),
+            REPLICATE: np.concatenate([side for base in self.bases for side in base.numbers]),
             SCORE: np.concatenate(sides),
         }
         if self.models is not None:

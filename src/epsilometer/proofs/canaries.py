@@ -132,6 +132,9 @@ class OneRunTest:
         # The mean of two e-values that are 2 / error or 0, if only one is not 0: enough to refute.
         return -math.log(error) if epsilon < self.bound(delta, error) else -math.inf
 
+    def refutes(self, epsilon: float, delta: float, error: float) -> bool:
+        return epsilon < self.bound(delta, error)
+
     def most_provable(self, delta: float, error: float) -> float:
         base = self.scores.all_runs
         if not bool(fair_coin(base.trials_h1, base.trials_h0)):

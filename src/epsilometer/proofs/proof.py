@@ -15,8 +15,8 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import claim_tests as kinds
-from epsilometer.proofs.claim_tests import ClaimTest
-from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING, refuted_up_to
+from epsilometer.proofs.claim_tests import ClaimTest, largest_refuted
+from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING
 from epsilometer.proofs.shared_models import SharedModels
 
 #: Default error probability of a proof.
@@ -206,11 +206,6 @@ def rounded_down(value: float, digits: int = 2) -> str:
     """
     scale = 10**digits
     return f"{math.floor(value * scale) / scale:.{digits}f}"
-
-
-def largest_refuted(test: ClaimTest, delta: float, error: float) -> float:
-    """The epsilon up to which every claim is refuted; see `refuting.py`."""
-    return refuted_up_to(lambda epsilon: test.log_e_value(epsilon, delta, error), error)
 
 
 def refuted_together(proofs: Sequence[Proof]) -> bool:

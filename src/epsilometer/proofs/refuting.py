@@ -1,6 +1,5 @@
 """The search for the largest refuted epsilon, shared by proofs and their best possible outcomes."""
 
-import math
 from collections.abc import Callable
 
 #: Step of epsilon in which e-values are followed upwards; they change little in between.
@@ -17,28 +16,18 @@ LARGEST_CLAIM = 60.0
 
 
 def refuted_up_to(
-    log_e_value: Callable[[float], float],
-    error: float,
-    *,
-    start: float = 0.0,
-    accuracy: float = ACCURACY,
+    refuted: Callable[[float], bool], *, start: float = 0.0, accuracy: float = ACCURACY
 ) -> float:
-    """The epsilon up to which every value is refuted, given log e-values against each.
+    """The epsilon up to which every value is refuted.
 
     ``start`` is an epsilon up to which every value is known to be refuted, as at a larger delta; the
     search begins there, or at 0 if ``start`` itself is not refuted.
 
-    The true epsilon is refuted with probability at most ``error``, so the first value that is not
+    The true epsilon is refuted with probability at most the error, so the first value that is not
     refuted is at or below it except with that probability.
     """
-    needed = -math.log(error)
-
-    def refuted(epsilon: float) -> bool:
-        # All-or-nothing e-values reach the limit exactly, up to rounding.
-        return log_e_value(epsilon) >= needed - LOG_E_VALUE_ROUNDING
-
     if not refuted(start):
-        return refuted_up_to(log_e_value, error, accuracy=accuracy) if start > 0 else 0.0
+        return refuted_up_to(refuted, accuracy=accuracy) if start > 0 else 0.0
     low, high = start, start + EPSILON_STEP
     while refuted(high):
         low, high = high, high + EPSILON_STEP

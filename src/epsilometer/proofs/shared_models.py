@@ -3,9 +3,9 @@
 The e-value is the mean of two:
 
 *By point.*  Given which models a point is in, the rest of every model's data has the same distribution.
-So the n-th model without the point and the n-th with it are a pair for the bets of `bets.py`: the claim
+So the n-th model without the point and the n-th with it are a pair for the bets of `pairs.py`: the claim
 also bounds their behaviour on average over the rest of the data.  Points share models and their capitals
-depend on each other, so capitals are averaged over points and bettors, never multiplied.
+depend on each other, so capitals are averaged over points, never multiplied.
 
 *By model.*  If each point is in each model by its own fair coin, all models together are one algorithm,
 with one canary per pair of a model and a point: a coin affects only its own model.  The one-run f-DP
@@ -30,12 +30,10 @@ from epsilometer.baselines.scores import Ranks
 from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
-from epsilometer.proofs import bets
+from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.claim_tests import DEPENDENT
-from epsilometer.proofs.refuting import refuted_up_to
-
-#: Points whose capitals are held at a time: saves memory without being slower.
-POINTS_AT_ONCE = 4096
+from epsilometer.proofs.pairs import Bets
+from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING, refuted_up_to
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "
@@ -113,18 +111,23 @@ class SharedModels:
     # --- by point ---------------------------------------------------------------------------------
 
     @cached_property
-    def _tallies(self) -> IntArray:
-        from epsilometer.proofs.bet_tallies import tallies
-
-        return tallies(self.without, self.with_point, self.sizes)
-
-    def log_capitals(self, epsilon: float, delta: float) -> FloatArray:
-        """Log capital of every bettor on every point."""
-        return _log_capitals(self._tallies, epsilon, delta)
+    def bets(self) -> Bets:
+        """The bets on the pairs of every point."""
+        pairs = self.sizes.min(axis=1)
+        ends = np.cumsum(self.sizes, axis=0)
+        sides = [
+            [side[end - size : end - size + pair] for end, size, pair in zip(*columns, strict=True)]
+            for side, columns in (
+                (self.without, (ends[:, 0], self.sizes[:, 0], pairs)),
+                (self.with_point, (ends[:, 1], self.sizes[:, 1], pairs)),
+            )
+        ]
+        return Bets.on(list(zip(*sides, strict=True)))
 
     def log_e_value_by_point(self, epsilon: float, delta: float) -> float:
-        """Log of the mean capital over points and bettors."""
-        return _log_mean_capital(self._tallies, epsilon, delta)
+        """Log of the mean capital over points."""
+        mixtures = self.bets.log_mixtures(bettors_against(epsilon, delta))
+        return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
 
     # --- by model ---------------------------------------------------------------------------------
 
@@ -166,43 +169,28 @@ class SharedModels:
             return mixture
         return _with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
 
-    def most_provable(self, delta: float, error: float) -> float:
-        from epsilometer.proofs.bet_tallies import perfect
+    def refutes(self, epsilon: float, delta: float, error: float) -> bool:
+        return self.log_e_value(epsilon, delta, error) >= -math.log(error) - LOG_E_VALUE_ROUNDING
 
+    def most_provable(self, delta: float, error: float) -> float:
         # Points with the same number of pairs have the same best outcome.
         pairs, often = np.unique(self.sizes.min(axis=1), return_counts=True)
-        best, weights = perfect(pairs), np.log(often / often.sum())
+        best, weights = Bets.best(pairs), np.log(often / often.sum())
         ranks = Ranks().of(int(self.sizes.sum()))
         right = np.minimum(ranks, len(self.with_point))
         bound = self._bound(ranks, right, delta, error / 2)
 
-        def log_e_value(epsilon: float) -> float:
-            capitals = _log_capitals(best, epsilon, delta)
-            log_means = np.logaddexp.reduce(capitals, axis=1) - np.log(capitals.shape[1])
-            mixture = float(np.logaddexp.reduce(log_means + weights))
-            return _with_bound(mixture, epsilon, bound, error) if self.fair_coins else mixture
+        def refuted(epsilon: float) -> bool:
+            mixtures = best.log_mixtures(bettors_against(epsilon, delta))
+            log_e = float(np.logaddexp.reduce(mixtures + weights))
+            if self.fair_coins:
+                log_e = _with_bound(log_e, epsilon, bound, error)
+            return log_e >= -math.log(error) - LOG_E_VALUE_ROUNDING
 
-        return refuted_up_to(log_e_value, error)
+        return refuted_up_to(refuted)
 
 
 def _with_bound(mixture: float, epsilon: float, bound: float, error: float) -> float:
     """Log of the mean of a mixture and of 2 / error below a bound."""
     fixed = math.log(2 / error) if epsilon < bound else -math.inf
     return float(np.logaddexp(mixture, fixed) - np.log(2))
-
-
-def _log_capitals(tallies: IntArray, epsilon: float, delta: float) -> FloatArray:
-    from epsilometer.proofs.bet_tallies import kinds
-
-    growth = bets.log_growth(bets.returns(kinds(), epsilon, delta)).reshape(len(kinds()), -1)
-    return np.asarray(tallies @ growth).reshape(len(tallies), -1)
-
-
-def _log_mean_capital(tallies: IntArray, epsilon: float, delta: float) -> float:
-    sums = []
-    for first in range(0, len(tallies), POINTS_AT_ONCE):
-        capitals = _log_capitals(tallies[first : first + POINTS_AT_ONCE], epsilon, delta)
-        most = float(capitals.max())
-        sums.append(most + math.log(float(np.exp(capitals - most).sum())))
-    bettors = len(bets.TARGET_RATES) * bets.DIRECTIONS * len(bets.STAKES)
-    return float(np.logaddexp.reduce(sums) - math.log(len(tallies) * bettors))

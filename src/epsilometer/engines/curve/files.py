@@ -11,7 +11,7 @@ from epsilometer.engines.curve.engine import ENGINE, CurveSettings
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import solve
 from epsilometer.engines.curve.tables import Table
-from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS
+from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS, PAIRS
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
@@ -95,7 +95,24 @@ def _scores(reader: Reader) -> Scores:
         for flag in FLAGS
         if f"observed_data/{flag}" in reader.arrays
     }
-    return Scores.of_bases(bases, names, models=_sides(reader, MODEL_NUMBERS, sizes), **flags)
+    scores = Scores.of_bases(bases, names, models=_sides(reader, MODEL_NUMBERS, sizes), **flags)
+    return (
+        scores.with_pairs(_pairs(reader, scores))
+        if f"observed_data/{PAIRS[0]}" in reader.arrays
+        else scores
+    )
+
+
+def _pairs(reader: Reader, scores: Scores) -> list[tuple[int, int] | None]:
+    """Numbers of complete and of begun pairs of each base, None if unknown."""
+    whole, begun = (reader.get(f"observed_data/{name}", ndim=1) for name in PAIRS)
+    most = np.minimum(scores.trials_h0, scores.trials_h1)
+    sound = len(whole) == len(begun) == len(scores) and {whole.dtype.kind, begun.dtype.kind} == {
+        "i"
+    }
+    if not sound or (whole < -1).any() or (whole > np.minimum(most, begun)).any():
+        raise InputError("expected numbers of complete and begun pairs in observed_data.")
+    return [None if n < 0 else (int(n), int(m)) for n, m in zip(whole, begun, strict=True)]
 
 
 def _sides(

@@ -24,6 +24,9 @@ ARRIVALS = ("arrival_h0", "arrival_h1")
 #: Numbers of the models of each base, in the same order, if bases share models.
 MODEL_NUMBERS = ("model_h0", "model_h1")
 
+#: Numbers of complete and of begun pairs of each base, or -1.
+PAIRS = ("pairs_complete", "pairs_begun")
+
 #: What holds of all scores together.
 FLAGS = ("one_run", "dependent", "fair_coins")
 
@@ -45,6 +48,9 @@ def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
         "grouped": ("base", np.array([base.grouped for base in bases], dtype=np.int64)),
         "challenge_base": ("base", *trees.stored_names(scores.names)),
     } | {flag: ((), np.int64(getattr(scores, flag))) for flag in FLAGS}
+    if any(base.pairs is not None for base in bases):
+        pairs = np.array([base.pairs or (-1, -1) for base in bases], dtype=np.int64)
+        observed |= {name: ("base", part) for name, part in zip(PAIRS, pairs.T, strict=True)}
     for side, (name, order) in enumerate(zip(MODEL_NUMBERS, ARRIVALS, strict=True)):
         places = [base.arrival[side] for base in bases if base.arrival is not None]
         if len(places) == len(bases):
