@@ -11,8 +11,8 @@ ACCURACY = 1e-4
 #: Rounding error of a log e-value.
 LOG_E_VALUE_ROUNDING = 1e-9
 
-#: Largest epsilon that is tried: no data refute more.
-LARGEST_CLAIM = 60.0
+#: Largest epsilon that is tried: no data refute more, and exp(-epsilon) is far above the rounding of 1.
+LARGEST_CLAIM = 30.0
 
 
 def refuted_up_to(
