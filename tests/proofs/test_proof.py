@@ -92,8 +92,8 @@ def test_the_unit_of_scores_does_not_matter() -> None:
     scores = normal_scores(2, 100, 1.5)
 
     def changed(change: Callable[[FloatArray], FloatArray]) -> em.Scores:
-        sides = zip(*(map(change, base.in_training_order) for base in scores.bases), strict=True)
-        return em.Scores(**dict(zip(("without", "with_point"), map(list, sides), strict=True)))
+        sides = [[change(base.in_training_order[n]) for base in scores.bases] for n in (0, 1)]
+        return em.Scores(without=sides[0], with_point=sides[1])
 
     expected = prove(scores, delta=1e-5)
     assert prove(changed(lambda side: 8 * side), delta=1e-5) == expected

@@ -61,6 +61,9 @@ BOUNDARY_CENTRE, BOUNDARY_WIDTH = 0.1, 1.3
 #: Boundaries above this leave nothing to bet on.
 LARGEST_BOUNDARY = 0.97
 
+#: Least error that is assumed at the cut: its complement must not be rounded to 1.
+LEAST_ERROR = 1e-15
+
 #: Bisections: full double precision.
 BISECTIONS = 50
 
@@ -145,7 +148,7 @@ def _bettors(
         if weight[n] > 0:
             weight[n] *= (WEIGHT_FITS if fitted else WEIGHT_RANKS) / totals[fitted]
     for relative in cut_errors:
-        wrong = relative * (1 - delta) / (1 + odds)
+        wrong = max(relative * (1 - delta) / (1 + odds), LEAST_ERROR)
         placement[number], direction[number] = CUT, BOTH
         weight[number] = WEIGHT_CUT / len(cut_errors)
         _two(wrong, 1 - wrong, odds, delta, FALSE_POSITIVES, log_e[number])
