@@ -168,14 +168,19 @@ def test_both_ends_prove_more_of_a_symmetric_leak_and_the_top_of_a_one_sided_one
 
 
 def test_the_best_outcome_proves_what_is_said_to_be_most_provable() -> None:
-    places = np.arange(1000.0)
-    perfect = OneRunTest(scores=em.Scores.of_canaries(places[500:], places[:500]))
+    perfect = OneRunTest(scores=em.Scores.of_canaries(np.ones(500), np.zeros(500)))
     assert perfect.bound(1e-5, 0.05) == perfect.most_provable(1e-5, 0.05)
-    # Guesses at both ends: all 1,000 correct, at the level of one of their ranks.
+    # Equal scores are guessed together: 1,000 guesses, all correct, at the level of one of the ranks.
     ranks = useful_ranks(1000, 0.025, both=True)
     level = 0.025 / len(ranks)
-    best = epsilon_one_run_fdp(1000, 2 * ranks, 2 * ranks, 1e-5, level).max()
+    best = epsilon_one_run_fdp(1000, 1000, 1000, 1e-5, level)
     assert perfect.bound(1e-5, 0.05) == pytest.approx(float(best))
+    # Of scores that all differ only those up to the last rank are guessed.
+    places = np.arange(1000.0)
+    ordered = OneRunTest(scores=em.Scores.of_canaries(places[500:], places[:500]))
+    fewer = epsilon_one_run_fdp(1000, 2 * ranks, 2 * ranks, 1e-5, level).max()
+    assert ordered.bound(1e-5, 0.05) == pytest.approx(float(fewer))
+    assert fewer < best
     rng = np.random.default_rng(5)
     mixed = rng.permutation(places)
     other = OneRunTest(scores=em.Scores.of_canaries(mixed[500:], mixed[:500]))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from epsilometer._arrays import IntArray
-from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run_fdp, fair_coin
+from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run_fdp
 from epsilometer.baselines.scores import CanaryScoreAuditor, Ranks
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
@@ -135,10 +135,11 @@ class OneRunTest:
     def refutes(self, epsilon: float, delta: float, error: float) -> bool:
         return epsilon < self.bound(delta, error)
 
-    def most_provable(self, delta: float, error: float) -> float:
-        base = self.scores.all_runs
-        if not bool(fair_coin(base.trials_h1, base.trials_h0)):
-            return math.inf
-        places = np.arange(base.trials_h0 + base.trials_h1, dtype=float)
-        perfect = BaseScores.of(*np.split(places, [base.trials_h0]))
-        return bound_of(perfect, delta, error)
+    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
+        sizes = self.scores.trials_h0 + self.scores.trials_h1
+        if self.independent:
+            sizes = sizes.sum(keepdims=True)
+        canaries = math.ceil(times * sizes.max())
+        # Equal scores are guessed together, so that all canaries are guessed.
+        perfect = BaseScores.of(np.zeros(canaries // 2), np.ones(canaries - canaries // 2))
+        return bound_of(perfect, delta, error / len(sizes))

@@ -16,10 +16,11 @@ from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.counts import AttackCounts
+from epsilometer.model.counts import AttackCounts, counts_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import count_bets
 from epsilometer.proofs.canaries import OneRunTest
+from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING, refuted_up_to
 
@@ -47,8 +48,11 @@ class ClaimTest(Protocol):
     def refutes(self, epsilon: float, delta: float, error: float) -> bool:
         """Whether the e-value against (epsilon, delta)-DP is at least 1 / error."""
 
-    def most_provable(self, delta: float, error: float) -> float:
-        """The largest epsilon that the best possible outcome would prove; infinite if unknown."""
+    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
+        """The largest epsilon that the best possible outcome would prove.
+
+        With ``times`` as many models of every base, or canaries of every run.
+        """
 
 
 class ByEValue:
@@ -61,6 +65,11 @@ class ByEValue:
 def largest_refuted(test: ClaimTest, delta: float, error: float) -> float:
     """The epsilon up to which every claim is refuted; see `refuting.py`."""
     return refuted_up_to(lambda epsilon: test.refutes(epsilon, delta, error))
+
+
+def most_refuted(best: ClaimTest, delta: float, error: float) -> float:
+    """The same for a best possible outcome; see `ceiling.py`."""
+    return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,18 +108,16 @@ class FixedCounts(ByEValue):
         fixed = np.log(2 / error) if epsilon < bound else -np.inf
         return float(np.logaddexp(mixture, fixed) - np.log(2))
 
-    def at_best(self) -> FixedCounts:
+    def at_best(self, times: float = 1.0) -> FixedCounts:
         """The same test if the attacks had made no error."""
-        counts = AttackCounts(
-            false_positives=np.zeros_like(self.counts.trials_h0),
-            trials_h0=self.counts.trials_h0,
-            false_negatives=np.zeros_like(self.counts.trials_h1),
-            trials_h1=self.counts.trials_h1,
-        )
+        sizes = (self.counts.trials_h0, self.counts.trials_h1)
+        trials = [np.ceil(times * size).astype(np.int64) for size in sizes]
+        none = np.zeros_like(trials[0])
+        counts = counts_of(none, trials[0], none, trials[1])
         return FixedCounts(counts=counts, independent=self._independent)
 
-    def most_provable(self, delta: float, error: float) -> float:
-        return largest_refuted(self.at_best(), delta, error)
+    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
+        return most_refuted(self.at_best(times), delta, error)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,9 +141,9 @@ class Joined(ByEValue):
             return sum(logs)
         return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
 
-    def most_provable(self, delta: float, error: float) -> float:
-        best = tuple(part.at_best() for part in self.parts)
-        return largest_refuted(Joined(parts=best, independent=self.independent), delta, error)
+    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
+        best = tuple(part.at_best(times) for part in self.parts)
+        return most_refuted(Joined(parts=best, independent=self.independent), delta, error)
 
 
 def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:

@@ -19,7 +19,8 @@ from scipy.stats import chi2, rankdata
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.proofs import bettors, capital, outcomes
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING, refuted_up_to
+from epsilometer.proofs.ceiling import ceiling
+from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
 
 #: Standardised rank correlation above which scores are not considered to be in training order.
 SORTED = 4.0
@@ -225,14 +226,14 @@ class PairTest:
                 return True
         return self.log_e_value(epsilon, delta, error) >= needed
 
-    def at_best(self) -> PairTest:
-        """The same test with the best possible outcome."""
-        sizes = np.diff(self.bets.starts) + self.bets.incomplete
+    def at_best(self, times: float = 1.0) -> PairTest:
+        """The same test with the best possible outcome, of so many times as many models."""
+        sizes = np.ceil(times * (np.diff(self.bets.starts) + self.bets.incomplete)).astype(np.int64)
         return PairTest(bets=Bets.best(sizes), independent=self.independent)
 
-    def most_provable(self, delta: float, error: float) -> float:
-        best = self.at_best()
-        return refuted_up_to(lambda epsilon: best.refutes(epsilon, delta, error))
+    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
+        best = self.at_best(times)
+        return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
 
 
 def _sorted(pairs: Sequence[FloatPair]) -> bool:

@@ -45,8 +45,8 @@ class Proof(Plotted, view="results.PROOF"):
     assumes
         The assumptions.
     most_provable
-        What the best possible outcome would have proven with as many canaries, or with these shared
-        models; infinite for separately trained models.
+        What the best possible outcome would have proven, with as many models or canaries: a bound far
+        below it comes from weak attacks or little leak, one near it from a small audit.
     """
 
     at_least: float
@@ -54,7 +54,7 @@ class Proof(Plotted, view="results.PROOF"):
     error: float
     any_time: bool
     assumes: str
-    most_provable: float = math.inf
+    most_provable: float
     claim: float | None = None
     e_value: float | None = None
     refuted: bool = False
@@ -101,9 +101,8 @@ class Proof(Plotted, view="results.PROOF"):
             "error": self.error,
             "any_time": self.any_time,
             "assumes": self.assumes,
+            "most_provable": self.most_provable,
         }
-        if math.isfinite(self.most_provable):
-            entries["most_provable"] = self.most_provable
         if self.claim is not None:
             entries |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
         return entries

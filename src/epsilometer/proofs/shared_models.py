@@ -19,7 +19,7 @@ Points whose models are all on one side have no scores by point.  This happens w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,9 +31,10 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
+from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.pairs import Bets
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING, refuted_up_to
+from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "
@@ -172,13 +173,15 @@ class SharedModels:
     def refutes(self, epsilon: float, delta: float, error: float) -> bool:
         return self.log_e_value(epsilon, delta, error) >= -math.log(error) - LOG_E_VALUE_ROUNDING
 
-    def most_provable(self, delta: float, error: float) -> float:
+    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         # Points with the same number of pairs have the same best outcome.
-        pairs, often = np.unique(self.sizes.min(axis=1), return_counts=True)
+        larger = replace(self, sizes=np.ceil(times * self.sizes).astype(np.int64))
+        pairs, often = np.unique(larger.sizes.min(axis=1), return_counts=True)
         best, weights = Bets.best(pairs), np.log(often / often.sum())
-        ranks = Ranks().of(int(self.sizes.sum()))
-        right = np.minimum(ranks, len(self.with_point))
-        bound = self._bound(ranks, right, delta, error / 2)
+        # Members have equal scores, above all others, and are guessed together at every rank.
+        ranks = Ranks().of(int(larger.sizes.sum()))
+        guesses = np.full_like(ranks, larger.sizes[:, 1].sum())
+        bound = larger._bound(guesses, guesses, delta, error / 2)
 
         def refuted(epsilon: float) -> bool:
             mixtures = best.log_mixtures(bettors_against(epsilon, delta))
@@ -187,7 +190,7 @@ class SharedModels:
                 log_e = _with_bound(log_e, epsilon, bound, error)
             return log_e >= -math.log(error) - LOG_E_VALUE_ROUNDING
 
-        return refuted_up_to(refuted)
+        return ceiling(refuted)
 
 
 def _with_bound(mixture: float, epsilon: float, bound: float, error: float) -> float:
