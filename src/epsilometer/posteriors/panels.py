@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
+from scipy.special import roots_jacobi
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 
@@ -34,12 +35,7 @@ def analysis_matrix(count: int) -> FloatArray:
 @lru_cache(maxsize=32)
 def integration_matrix(count: int) -> FloatArray:
     """Legendre coefficients of a polynomial -> those of its integral from -1 (one more of them)."""
-    matrix = np.zeros((count + 1, count))
-    matrix[0, 0] = matrix[1, 0] = 1.0
-    for k in range(1, count):
-        matrix[k + 1, k] += 1 / (2 * k + 1)
-        matrix[k - 1, k] -= 1 / (2 * k + 1)
-    return matrix
+    return np.asarray(legendre.legint(np.eye(count), lbnd=-1))
 
 
 def tail(coefficients: FloatArray) -> FloatArray:
@@ -49,14 +45,7 @@ def tail(coefficients: FloatArray) -> FloatArray:
 
 def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
     """Evaluate Legendre series with coefficients along the FIRST axis at x, elementwise."""
-    previous, current = np.ones_like(x), x
-    total = coefficients[0] * previous
-    if len(coefficients) > 1:
-        total = total + coefficients[1] * current
-    for k in range(1, len(coefficients) - 1):
-        previous, current = current, ((2 * k + 1) * x * current - k * previous) / (k + 1)
-        total += coefficients[k + 1] * current
-    return np.asarray(total)
+    return np.asarray(legendre.legval(x, coefficients, tensor=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,16 +60,11 @@ class QuadratureRule:
 @lru_cache(maxsize=64)
 def rule(count: int, left: float, right: float) -> QuadratureRule:
     """Gauss rule on [0, 1] for the weight x^left (1 - x)^right."""
-    if left == 0 and right == 0:
-        points, weights = gauss_legendre(count)
-        nodes, weights = 0.5 * (1 + points), 0.5 * weights
-    else:
-        from scipy.special import roots_jacobi
-
-        points, weights = roots_jacobi(count, right, left)
-        nodes, weights = 0.5 * (1 + points), weights / 2 ** (1 + left + right)
+    points, weights = roots_jacobi(count, right, left)
+    nodes = 0.5 * (1 + points)
     gaps = nodes[:, None] - nodes[None, :]
     np.fill_diagonal(gaps, 1.0)
+    weights = weights / 2 ** (1 + left + right)
     return QuadratureRule(nodes=nodes, weights=weights, barycentric=1 / np.prod(4 * gaps, axis=1))
 
 
