@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmark_report import Report, Row
 from epsilometer.model.pool_scores import PoolScores
-from epsilometer.proofs.claim_tests import ScoreStream
+from epsilometer.proofs.pairs import Bets, PairTest
 from epsilometer.proofs.proof import prove
 from epsilometer.proofs.shared_models import SharedModels
 
@@ -44,7 +44,7 @@ def side_by_side(points: int = 200) -> list[Row]:
     ours = time.perf_counter() - began
     began = time.perf_counter()
     pairs = [(pool.value[~m, n], pool.value[m, n]) for n, m in enumerate(pool.member.T)]
-    slow = ScoreStream(bases=pairs, independent=False).log_e_value(CLAIM, DELTA, 0.05)
+    slow = PairTest(bets=Bets.on(pairs), independent=False).log_e_value(CLAIM, DELTA, 0.05)
     theirs = time.perf_counter() - began
     assert abs(fast - slow) < 1e-9, (fast, slow)
     return [

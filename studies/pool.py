@@ -17,8 +17,8 @@ from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
 from epsilometer.model.models import CurveModel
 from epsilometer.model.pool_scores import PoolScores
-from epsilometer.proofs import bets
-from epsilometer.proofs.refuting import refuted_up_to
+from epsilometer.proofs.claim_tests import largest_refuted
+from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.shared_models import SharedModels
 from studies.interference import (
     Failures,
@@ -97,15 +97,14 @@ class PoolBoundCell(PoolCell):
 def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
     """The bound of each method for a pool."""
     shared_models = SharedModels.of_pool(pool)
-
-    def multiplied(epsilon: float) -> float:
-        return float(bets.mixed(shared_models.log_capitals(epsilon, delta), independent=True))
-
+    by_point, multiplied = (
+        PairTest(bets=shared_models.bets, independent=independent) for independent in (False, True)
+    )
     return {
-        PROOF: refuted_up_to(lambda x: shared_models.refutes(x, delta, error)),
-        BY_POINT: refuted_up_to(lambda x: shared_models.log_e_value_by_point(x, delta), error),
+        PROOF: largest_refuted(shared_models, delta, error),
+        BY_POINT: largest_refuted(by_point, delta, error),
         BY_MODEL: shared_models.bound_by_model(delta, error),
-        MULTIPLIED: refuted_up_to(multiplied, error),
+        MULTIPLIED: largest_refuted(multiplied, delta, error),
     }
 
 

@@ -98,3 +98,23 @@ def test_with_the_bound_of_clopper_and_pearson_the_mean_is_still_one_at_most() -
         )
         assert worst <= 1 + 1e-9
         assert worst > 0.3  # and it is not trivial
+
+
+def test_bases_are_multiplied_or_averaged() -> None:
+    rng = np.random.default_rng(0)
+    logs = rng.normal(size=(4, 7))
+    capital = np.exp(logs)
+    shares = [
+        weight * np.mean(np.prod(1 - share + share * capital, axis=0))
+        for share, weight in count_bets.SHARES
+    ]
+    assert float(count_bets.mixed(logs)) == pytest.approx(np.log(sum(shares)))
+    assert float(count_bets.mixed(logs, independent=False)) == pytest.approx(np.log(capital.mean()))
+    assert sum(weight for _, weight in count_bets.SHARES) == pytest.approx(1.0)
+
+
+def test_one_base_that_leaks_is_not_eaten_up_by_others() -> None:
+    logs = np.full((20, 3), -2.0)
+    logs[0] = 12.0
+    assert float(count_bets.mixed(logs)) > np.log(20)
+    assert logs.sum(axis=0).max() < 0  # without shares it would be

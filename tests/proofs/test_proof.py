@@ -73,7 +73,7 @@ def test_everything_below_is_refuted_too() -> None:
         def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
             return -1.0 if 0.4 < epsilon < 0.6 else 9.0
 
-        def most_provable(self, delta: float, error: float) -> float:
+        def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
             return math.inf
 
     assert largest_refuted(Dip(), 0.0, 0.05) == pytest.approx(0.4, abs=2e-4)
