@@ -1,10 +1,10 @@
-"""Proofs from points that share models, against the average of the points' streams.
+"""Proofs from points that share models, against the average of the points' own proofs.
 
     python benchmarks/pool_proofs.py --json pool_proofs.json
 
-Both read the same made-up pool and must come to the same e-values by point.  The stream is timed on few
-points: it takes a Python loop for each.  The whole proof (both parts, the largest refuted epsilon and
-the largest that could be) is timed on pools of growing size, with the memory touched so far.
+Both read the same made-up pool and must come to the same e-values by point.  The whole proof (both
+parts, the largest refuted epsilon and the largest that could be) is timed on pools of growing size, with
+the memory touched so far.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def made_up(models: int, points: int) -> PoolScores:
 
 
 def side_by_side(points: int = 200) -> list[Row]:
-    """One e-value by point, by streams and by tallies."""
+    """One e-value by point, of all points together and of one after the other."""
     pool = made_up(128, points)
     prove(pool, delta=DELTA)  # compiled before it is timed
     began = time.perf_counter()
@@ -44,12 +44,16 @@ def side_by_side(points: int = 200) -> list[Row]:
     ours = time.perf_counter() - began
     began = time.perf_counter()
     pairs = [(pool.value[~m, n], pool.value[m, n]) for n, m in enumerate(pool.member.T)]
-    slow = PairTest(bets=Bets.on(pairs), independent=False).log_e_value(CLAIM, DELTA, 0.05)
+    alone = [
+        PairTest(bets=Bets.on([(zeros[: len(ones)], ones[: len(zeros)])])) for zeros, ones in pairs
+    ]
+    logs = [test.log_e_value(CLAIM, DELTA, 0.05) for test in alone]
+    slow = np.logaddexp.reduce(logs) - np.log(len(logs))
     theirs = time.perf_counter() - began
     assert abs(fast - slow) < 1e-9, (fast, slow)
     return [
-        {"way": "tallies", "seconds": ours, "ratio": 1.0},
-        {"way": "streams", "seconds": theirs, "ratio": theirs / ours},
+        {"way": "together", "seconds": ours, "ratio": 1.0},
+        {"way": "one by one", "seconds": theirs, "ratio": theirs / ours},
     ]
 
 
