@@ -221,4 +221,6 @@ class OneRun(Design):
     ) -> Scores:
         """Scores of the canaries of each run; a statistic sees them in order, never with their coins."""
         chosen = Loss() if self.compares or self.in_gradients else statistic or Loss()
-        return scores_of(losses, chosen, skip=skip and failures == "dropped", failures=failures)
+        dropped = skip and failures == "dropped"
+        found = scores_of(losses, chosen, skip=dropped, failures=failures)
+        return found.assuming_independent_noise() if self.in_gradients else found

@@ -13,6 +13,8 @@ from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 
+Models = Sequence[tuple[ArrayLike, ArrayLike]] | None
+
 #: Number of distinct scores above which two equal batches cannot be a coincidence.
 DISTINCT = 10
 
@@ -252,3 +254,22 @@ def labels_of(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
         twice = next(label for label in labels if labels.count(label) > 1)
         raise InputError(f"expected each challenge base once, got {_files.shown(twice)} twice.")
     return labels
+
+
+def model_numbers(
+    models: Models, bases: Sequence[BaseScores], labels: Sequence[str]
+) -> tuple[tuple[IntArray, IntArray], ...] | None:
+    """Validate model numbers: one for each score, without duplicates in a base."""
+    if models is None:
+        return None
+    numbers = []
+    for pair, base, label in zip(models, bases, labels, strict=True):
+        without, with_point = (np.asarray(side, dtype=np.int64) for side in pair)
+        sizes, where = (len(without), len(with_point)), f"challenge base {_files.shown(label)}"
+        if sizes != (base.trials_h0, base.trials_h1):
+            raise InputError(f"{where}: expected a model for each score, got {sizes}.")
+        whole = np.concatenate([without, with_point])
+        if len(np.unique(whole)) != len(whole) or whole.min() < 0:
+            raise InputError(f"{where}: expected each model once, numbered from 0.")
+        numbers.append((without, with_point))
+    return tuple(numbers)

@@ -25,8 +25,10 @@ from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.base_scores import (
     BaseScores,
+    Models,
     as_numbers,
     labels_of,
+    model_numbers,
     pairs_in,
     scores_of_base,
 )
@@ -34,7 +36,6 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, MODEL, REPLICATE, SCORE
 
 Names = Sequence[object] | None
-Models = Sequence[tuple[ArrayLike, ArrayLike]] | None
 
 #: Standard deviations of the rank sum below which members have the lower scores: 3e-5 by chance.
 LOWEST_RANK_Z = -4.0
@@ -70,6 +71,11 @@ class Scores(Plotted, view="data.SCORES"):
     fair_coins
         For shared models: whether each point was included in each model by its own fair coin.
 
+    Attributes
+    ----------
+    independent_noise
+        Of canaries: whether proofs also say what follows if their noise is independent and normal.
+
     Examples
     --------
     >>> scores = Scores(without=[[0.1, 0.4, -0.3]], with_point=[[1.2, 0.3]])
@@ -83,6 +89,7 @@ class Scores(Plotted, view="data.SCORES"):
     dependent: bool = False
     models: tuple[tuple[IntArray, IntArray], ...] | None = None
     fair_coins: bool = False
+    independent_noise: bool = False
     known_flaws: tuple[str, ...] = ()
 
     def __init__(
@@ -114,7 +121,7 @@ class Scores(Plotted, view="data.SCORES"):
     ) -> Scores:
         kept = tuple(bases)
         labels = labels_of(names, len(kept))
-        parts = {"bases": kept, "names": labels, "models": _models(models, kept, labels)}
+        parts = {"bases": kept, "names": labels, "models": model_numbers(models, kept, labels)}
         for name, value in (parts | {flag: bool(flags[flag]) for flag in flags}).items():
             object.__setattr__(self, name, value)
         return self
@@ -272,6 +279,18 @@ class Scores(Plotted, view="data.SCORES"):
         """The same scores, with what is known against them; sentences that are known are kept once."""
         return self._with(known_flaws=tuple(dict.fromkeys((*self.known_flaws, *flaws))))
 
+    def assuming_independent_noise(self) -> Scores:
+        """The same canaries; proofs also say what follows if their noise is independent and normal.
+
+        Scores of gradient canaries do so by themselves: the noise of DP-SGD is.
+        """
+        if not self.one_run:
+            raise InputError(
+                "expected scores of canaries of training runs (score, member), whose noise may be "
+                "assumed to be independent; got others."
+            )
+        return self._with(independent_noise=True)
+
     def _with(self, **parts: Any) -> Scores:
         """The same scores but for some fields."""
         other = copy(self)
@@ -340,9 +359,9 @@ class Scores(Plotted, view="data.SCORES"):
         # Canaries of a run mixed with separate models: neither kind of proof applies to both.
         kinds = {scores.one_run for scores in (self, *others)}
         dependent = len(kinds) > 1 or any(scores.dependent for scores in (self, *others))
-        together = Scores.of_bases(
-            merged, list(parts), one_run=kinds == {True}, dependent=dependent
-        )
+        own = all(scores.independent_noise for scores in (self, *others))
+        flags = {"one_run": kinds == {True}, "dependent": dependent, "independent_noise": own}
+        together = Scores.of_bases(merged, list(parts), **flags)
         return together.with_flaws(
             flaw for scores in (self, *others) for flaw in scores.known_flaws
         )
@@ -379,22 +398,3 @@ class Scores(Plotted, view="data.SCORES"):
         if self.models is not None:
             columns[MODEL] = np.concatenate([side for pair in self.models for side in pair])
         return columns
-
-
-def _models(
-    models: Models, bases: Sequence[BaseScores], labels: Sequence[str]
-) -> tuple[tuple[IntArray, IntArray], ...] | None:
-    """Validate model numbers: one for each score, without duplicates in a base."""
-    if models is None:
-        return None
-    numbers = []
-    for pair, base, label in zip(models, bases, labels, strict=True):
-        without, with_point = (np.asarray(side, dtype=np.int64) for side in pair)
-        sizes, where = (len(without), len(with_point)), f"challenge base {_files.shown(label)}"
-        if sizes != (base.trials_h0, base.trials_h1):
-            raise InputError(f"{where}: expected a model for each score, got {sizes}.")
-        whole = np.concatenate([without, with_point])
-        if len(np.unique(whole)) != len(whole) or whole.min() < 0:
-            raise InputError(f"{where}: expected each model once, numbered from 0.")
-        numbers.append((without, with_point))
-    return tuple(numbers)

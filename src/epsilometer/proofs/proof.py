@@ -16,6 +16,7 @@ from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import claim_tests as kinds
 from epsilometer.proofs.claim_tests import ClaimTest, largest_refuted
+from epsilometer.proofs.independent_noise import CONDITION, IndependentNoiseTest
 from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING
 from epsilometer.proofs.shared_models import SharedModels
 
@@ -47,6 +48,9 @@ class Proof(Plotted, view="results.PROOF"):
     most_provable
         What the best possible outcome would have proven, with as many models or canaries: a bound far
         below it comes from weak attacks or little leak, one near it from a small audit.
+    conditional
+        What else is proven if the noise of canaries is independent; None unless that is assumed, as for
+        gradient canaries.
     """
 
     at_least: float
@@ -58,6 +62,7 @@ class Proof(Plotted, view="results.PROOF"):
     claim: float | None = None
     e_value: float | None = None
     refuted: bool = False
+    conditional: "ConditionalProof | None" = None
 
     @property
     def hopeless(self) -> str | None:
@@ -105,7 +110,32 @@ class Proof(Plotted, view="results.PROOF"):
         }
         if self.claim is not None:
             entries |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
+        if self.conditional is not None:
+            entries["conditional"] = self.conditional.described()
         return entries
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ConditionalProof(Proof):
+    """What is proven if the noise of canaries is independent and normal; see `independent_noise.py`.
+
+    Attributes
+    ----------
+    shared_luck
+        P-value of the search for luck that neighbouring canaries share; None if it was not made.
+    withheld
+        Why there is no such proof, without a full stop; None if there is one.
+    """
+
+    shared_luck: float | None = None
+    withheld: str | None = None
+
+    def _sentence(self, clause: str) -> str:
+        return f"{super()._sentence(clause)}, if {CONDITION}"
+
+    def described(self) -> dict[str, Any]:
+        more = {"condition": CONDITION, "shared_luck_p_value": self.shared_luck}
+        return super().described() | more | {"withheld": self.withheld}
 
 
 @singledispatch
@@ -175,24 +205,34 @@ def prove(
     error = _validate.open_unit_interval("error", error)
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
-    test = claim_test_of(data, independent=independent)
+    conditional, asked = None, (delta, claim, error)
+    found = _tested(claim_test_of(data, independent=independent), *asked)
+    if isinstance(data, Scores) and data.independent_noise:
+        test = IndependentNoiseTest(scores=data, independent=independent)
+        why, luck = test.withheld(delta), test.searched
+        conditional = ConditionalProof(**_tested(test, *asked), withheld=why, shared_luck=luck)
+    return Proof(**found, conditional=conditional)
+
+
+def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) -> dict[str, Any]:
+    """The fields of a proof by a test."""
     e_value, refuted = None, False
     if claim is not None:
         logarithm = min(test.log_e_value(min(claim, LARGEST_CLAIM), delta, error), LARGEST_LOG)
         e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - LOG_E_VALUE_ROUNDING
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
-    return Proof(
-        at_least=largest_refuted(test, delta, error),
-        delta=delta,
-        error=error,
-        any_time=test.any_time,
-        assumes=test.assumes,
-        most_provable=test.most_provable(delta, error),
-        claim=claim,
-        e_value=e_value,
-        refuted=refuted,
-    )
+    return {
+        "at_least": largest_refuted(test, delta, error),
+        "delta": delta,
+        "error": error,
+        "any_time": test.any_time,
+        "assumes": test.assumes,
+        "most_provable": test.most_provable(delta, error),
+        "claim": claim,
+        "e_value": e_value,
+        "refuted": refuted,
+    }
 
 
 def rounded_down(value: float, digits: int = 2) -> str:

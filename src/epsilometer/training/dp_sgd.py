@@ -217,7 +217,8 @@ class DpSgd(ModuleAlgorithm):
             raise InputError("expected gradient_canaries > 0, got gradient_canaries=0.")
         included = flip(self.gradient_canaries, rng)
         scores = self.gradient_scores(dataset, included, rng)
-        return Scores.of_canaries(scores[included], scores[~included])
+        found = Scores.of_canaries(scores[included], scores[~included])
+        return found.assuming_independent_noise()
 
     @property
     def canary_settings(self) -> dict[str, object]:

@@ -178,7 +178,8 @@ class GradientCanaries:
             canary_sampling.check_rates(
                 self._sizes, self._records, taken=self._taken, included=inside
             )
-        return Scores.of_canaries(scores[self.included], scores[~self.included])
+        found = Scores.of_canaries(scores[self.included], scores[~self.included])
+        return found.assuming_independent_noise()
 
     def model(self, delta: float) -> CurveModel:
         """The model for the scores; see :meth:`epsilometer.DpSgd.canary_model`."""
@@ -205,11 +206,15 @@ class GradientCanaries:
     # --- in the loop ------------------------------------------------------------------------------
 
     def _place(self, rng: np.random.Generator) -> None:
-        """Choose a coordinate per canary: the parameter that holds it, and the offset in it."""
+        """Choose a coordinate per canary: the parameter that holds it, and the offset in it.
+
+        In increasing order, so that neighbouring canaries share what a layer shares; proofs that assume
+        independent noise look for it.
+        """
         torch = pytorch.loaded()
         sizes = [part.numel() for part in self._parts]
         count = _validate.whole_number("canaries", len(self.included), most=sum(sizes))
-        coordinates = rng.choice(sum(sizes), count, replace=False)
+        coordinates = np.sort(rng.choice(sum(sizes), count, replace=False))
         ends = np.cumsum(sizes)
         self._part = np.searchsorted(ends, coordinates, side="right")
         self._offset = coordinates - (ends - sizes)[self._part]

@@ -28,7 +28,7 @@ MODEL_NUMBERS = ("model_h0", "model_h1")
 PAIRS = ("pairs_complete", "pairs_begun")
 
 #: What holds of all scores together.
-FLAGS = ("one_run", "dependent", "fair_coins")
+FLAGS = ("one_run", "dependent", "fair_coins", "independent_noise")
 
 
 def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
