@@ -266,7 +266,7 @@ def test_every_base_and_assumption_is_there() -> None:
         "Attacks are not assumed to be the best possible",
         "abc123",
         "160 trained, 0 reused, 2 failed",
-        "2 of the models failed and are missing",
+        "2 of the models failed. In proofs a failure is an outcome",
         "CorrelatedNormal(within_correlation_scale=0.01)",
         "exact quadrature",
         f"numpy {np.__version__}",

@@ -76,6 +76,7 @@ def test_numbers_are_the_posteriors() -> None:
         "error": 0.05,
         "any_time": False,
         "assumes": proof.assumes,
+        "most_provable": proof.most_provable,
         "claim": 1.5,
         "refuted": False,
         "e_value": proof.e_value,
