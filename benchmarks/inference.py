@@ -79,11 +79,11 @@ def paper_problems() -> list[Problem]:
 
 def made_up_counts(bases: int, trials: int, *, distinct: bool) -> em.AttackCounts:
     """Counts of attacks on an algorithm with known epsilon and strength."""
-    from epsilometer.model.region import sample_ring
+    from epsilometer.model.region import sample_rings
 
     rng = np.random.default_rng(bases + trials)
     size = 4 * bases if distinct else bases
-    alpha, beta = sample_ring(size, TRUE_EPSILON, DELTA, TRUE_STRENGTH, rng=rng)
+    alpha, beta = sample_rings(TRUE_EPSILON, DELTA, TRUE_STRENGTH, size=(size,), rng=rng)
     pairs = np.stack([rng.binomial(trials, alpha), rng.binomial(trials, beta)], axis=1)
     if distinct:
         _, first = np.unique(pairs, axis=0, return_index=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize.elementwise import find_root
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
@@ -19,6 +20,63 @@ from epsilometer.model.dependence import sample_members
 from epsilometer.model.models import CountModel
 from epsilometer.model.scores import Scores
 from studies.mechanisms import GaussianMechanism, Mechanism
+
+
+def sample_ring(
+    size: int, epsilon: float, delta: float, strength: float, *, rng: np.random.Generator
+) -> FloatPair:
+    """Draw ``size`` points (alpha, beta) uniformly from one ring R_s(epsilon, delta).
+
+    By inversion, independent of the triangles of `region.sample_rings`: the scale u of the curve on
+    which a point lies has density proportional to d/du |R(u epsilon, u delta)|, and along that curve
+    the point follows the flux of the moving edge.  At s = 1 the points lie on the boundary curve.
+
+    Examples
+    --------
+    >>> alpha, beta = sample_ring(5, 1.0, 0.01, 0.5, rng=np.random.default_rng(1))
+    >>> inside = region.contains(alpha, beta, 1.0, 0.01)
+    >>> bool(np.all(inside & ~region.contains(alpha, beta, 0.5, 0.005)))
+    True
+    """
+    if epsilon == 0 and delta == 0:
+        raise InputError("expected epsilon > 0 or delta > 0: R(0, 0) is a line without area.")
+    scale = _sample_scale(rng.random(size), epsilon, delta, strength)
+    t, d = scale * epsilon, scale * delta
+    # Edge alpha in [c, 1 - d], beta = e^-t (1 - d - alpha); it sweeps epsilon beta + delta e^-t.
+    # In terms of y = 1 - d - alpha in [0, y_max]: density proportional to epsilon y + delta.
+    y_max = (1 - d) / (1 + np.exp(-t))
+    y = y_max * _sample_linear(rng.random(size), delta, epsilon * y_max)
+    alpha = 1 - d - y
+    beta = np.exp(-t) * y
+    swap = rng.random(size) < 0.5
+    alpha, beta = np.where(swap, beta, alpha), np.where(swap, alpha, beta)
+    reflect = rng.random(size) < 0.5
+    return np.where(reflect, 1 - alpha, alpha), np.where(reflect, 1 - beta, beta)
+
+
+def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> FloatArray:
+    """Invert the distribution function of the density (constant + slope x) on [0, 1]."""
+    total = constant + slope / 2
+    discriminant = np.sqrt(constant**2 + 2 * slope * uniform * total)
+    return np.asarray(2 * uniform * total / (constant + discriminant))
+
+
+def _sample_scale(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
+    """Solve |R_u minus core| = uniform * |ring| for the scale u."""
+
+    def outside(scale: FloatArray) -> FloatArray:
+        """Area between the curve of this scale and the outer edge."""
+        return np.exp(region.log_ring_area(epsilon, delta, scale))
+
+    ends = np.full_like(uniform, strength), np.ones_like(uniform)
+    if strength == 1 or not uniform.size:
+        return ends[1]
+    total = outside(ends[0][0])
+
+    def excess(scale: FloatArray, share: FloatArray) -> FloatArray:
+        return outside(scale) / total - (1 - share)
+
+    return np.asarray(find_root(excess, ends, args=(uniform,)).x)
 
 
 def draw_counts(
@@ -123,7 +181,7 @@ def draw_model(
     """
     blank = _blank(trials, [""] * bases)
     truth = _truth(model, blank, rng)
-    alpha, beta = region.sample_ring(
+    alpha, beta = sample_ring(
         bases, slip * truth["epsilon"], model.delta, truth["strength"], rng=rng
     )
     nuisance = model.likelihood.sample_nuisance(blank, rng=rng)
@@ -149,9 +207,7 @@ def draw_groups(
     labels = [f"group {number + 1}" for number in range(groups) for _ in range(members)]
     blank = _blank(trials, labels)
     truth = _truth(model, blank, rng)
-    alpha, beta = region.sample_ring(
-        groups, truth["epsilon"], model.delta, truth["strength"], rng=rng
-    )
+    alpha, beta = sample_ring(groups, truth["epsilon"], model.delta, truth["strength"], rng=rng)
     spread, scatter = slip * truth["spread"], model.dependence.scatter
     if scatter is not None:
         averages = np.repeat(alpha, members), np.repeat(beta, members)

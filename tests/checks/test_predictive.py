@@ -31,6 +31,7 @@ from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed, HalfNormal
 from epsilometer.posteriors.provenance import Provenance
+from studies.draws import sample_ring
 from tests.drawn import binomial_counts, error_counts
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +64,7 @@ def simulated(model: CountModel, bases: int, trials: int, rng: np.random.Generat
     assert isinstance(model.likelihood, IndependentBinomial)
     epsilon = float(model.epsilon.sample(1, rng=rng)[0])
     strength = float(model.strength.sample(1, rng=rng)[0])
-    alpha, beta = region.sample_ring(bases, epsilon, model.delta, strength, rng=rng)
+    alpha, beta = sample_ring(bases, epsilon, model.delta, strength, rng=rng)
     return binomial_counts(alpha, beta, trials, 2 * trials, rng)
 
 
@@ -168,7 +169,7 @@ def named(result: PredictiveCheck, name: str) -> CheckedStatistic:
 
 def test_counts_of_the_model_are_no_surprise() -> None:
     rng = np.random.default_rng(22)
-    alpha, beta = region.sample_ring(25, 2.5, 1e-3, 0.4, rng=rng)
+    alpha, beta = sample_ring(25, 2.5, 1e-3, 0.4, rng=rng)
     counts = binomial_counts(alpha, beta, 300, 200, rng)
     result = check(counts)
     assert not any(statistic.surprising for statistic in result.statistics)

@@ -22,6 +22,7 @@ from epsilometer.model.priors import (
     Prior,
 )
 from epsilometer.posteriors.panels import PanelDensity, gauss_legendre
+from studies.draws import sample_ring
 from tests.drawn import binomial_counts
 from tests.engines.oracles import brute_force_posterior, quantile
 from tests.golden import reference
@@ -353,10 +354,8 @@ def test_a_prior_that_reaches_too_far_is_refused() -> None:
 @pytest.mark.parametrize("bases", [40, pytest.param(400, marks=pytest.mark.slow)])
 def test_many_bases_find_the_truth(bases: int) -> None:
     """Sharp posteriors far from any first guess of the panels, and errors that add up over bases."""
-    from epsilometer.model import region
-
     rng = np.random.default_rng(0)
-    alpha, beta = region.sample_ring(bases, 3.0, 0.01, 0.3, rng=rng)
+    alpha, beta = sample_ring(bases, 3.0, 0.01, 0.3, rng=rng)
     counts = binomial_counts(alpha, beta, 100, 100, rng)
     posterior = estimate_exact(counts, CountModel(delta=0.01))
     assert posterior.trustworthy

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from epsilometer.errors import InputError
 from epsilometer.model import region
+from studies import draws
 from tests.drawn import ring_contains
 
 RATE = st.floats(0.0, 1.0)
@@ -107,7 +108,7 @@ def test_symmetries_and_nesting(alpha: float, beta: float, delta: float, more: f
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (2.0, 0.05), (6.0, 1e-5), (0.0, 0.2)])
 def test_sample_ring_is_uniform(epsilon: float, delta: float, strength: float) -> None:
     rng = np.random.default_rng(7)
-    alpha, beta = region.sample_ring(40_000, epsilon, delta, strength, rng=rng)
+    alpha, beta = draws.sample_ring(40_000, epsilon, delta, strength, rng=rng)
     if strength < 1:
         assert np.all(ring_contains(alpha, beta, epsilon * (1 + 1e-12), delta, strength))
     # The share inside a smaller region must be the quotient of the areas (inner ring for s = 1).
@@ -125,7 +126,7 @@ def test_sample_ring_is_uniform(epsilon: float, delta: float, strength: float) -
         assert abs(share - expected) < 5 * np.sqrt(0.25 / 40_000)
         # Every scale, also of few, divides the ring's area as its uniform number says.
         uniform = rng.random(20)
-        scale = region._sample_scale(uniform, epsilon, delta, strength)
+        scale = draws._sample_scale(uniform, epsilon, delta, strength)
         outside = np.exp(region.log_ring_area(epsilon, delta, scale))
         ring = np.exp(region.log_ring_area(epsilon, delta, strength))
         np.testing.assert_allclose(1 - outside / ring, uniform, atol=1e-9)
@@ -153,4 +154,4 @@ def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="alpha"):
         region.critical_epsilon(float("nan"), 0.5, 0.0)
     with pytest.raises(InputError, match="line without area"):
-        region.sample_ring(1, 0.0, 0.0, 0.5, rng=np.random.default_rng(1))
+        draws.sample_ring(1, 0.0, 0.0, 0.5, rng=np.random.default_rng(1))

@@ -183,68 +183,6 @@ def contains(alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float
     return np.asarray(_nonnegative_epsilon(epsilon) >= critical_epsilon(alpha, beta, delta))
 
 
-def sample_ring(
-    size: int, epsilon: float, delta: float, strength: float, *, rng: np.random.Generator
-) -> FloatPair:
-    """Draw ``size`` points (alpha, beta) uniformly from the ring R_s(epsilon, delta).
-
-    By inversion, not rejection, so it is as fast for a ring of width 1e-9 as for the whole region:
-    the scale u of the curve on which a point lies has density proportional to
-    d/du |R(u epsilon, u delta)|, and along that curve the point follows the flux of the moving edge.
-    At s = 1 the points lie on the boundary curve of R(epsilon, delta).
-
-    Examples
-    --------
-    >>> alpha, beta = sample_ring(5, 1.0, 0.01, 0.5, rng=np.random.default_rng(1))
-    >>> bool(np.all(contains(alpha, beta, 1.0, 0.01) & ~contains(alpha, beta, 0.5, 0.005)))
-    True
-    """
-    size = _validate.whole_number("size", size, least=0)
-    epsilon = _validate.non_negative("epsilon", epsilon)
-    delta = _validate.delta(delta)
-    strength = _validate.unit_interval("strength", strength)
-    if epsilon == 0 and delta == 0:
-        raise InputError("expected epsilon > 0 or delta > 0: R(0, 0) is a line without area.")
-    scale = _sample_scale(rng.random(size), epsilon, delta, strength)
-    t, d = scale * epsilon, scale * delta
-    # Edge alpha in [c, 1 - d], beta = e^-t (1 - d - alpha); it sweeps epsilon beta + delta e^-t.
-    # In terms of y = 1 - d - alpha in [0, y_max]: density proportional to epsilon y + delta.
-    y_max = (1 - d) / (1 + np.exp(-t))
-    y = y_max * _sample_linear(rng.random(size), delta, epsilon * y_max)
-    alpha = 1 - d - y
-    beta = np.exp(-t) * y
-    swap = rng.random(size) < 0.5
-    alpha, beta = np.where(swap, beta, alpha), np.where(swap, alpha, beta)
-    return _reflected(alpha, beta, rng.random(size) < 0.5)
-
-
-def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> FloatArray:
-    """Invert the distribution function of the density (constant + slope x) on [0, 1]."""
-    total = constant + slope / 2
-    discriminant = np.sqrt(constant**2 + 2 * slope * uniform * total)
-    return np.asarray(2 * uniform * total / (constant + discriminant))
-
-
-def _sample_scale(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
-    """Solve |R_u minus core| = uniform * |ring| for the scale u."""
-    from scipy.optimize.elementwise import find_root  # slow to import
-
-    def outside(scale: FloatArray) -> FloatArray:
-        """Area between the curve of this scale and the outer edge."""
-        rest = _log_ring_area_over_gap(np.asarray(epsilon), delta, scale)
-        return np.asarray((1 - scale) * np.exp(rest))
-
-    ends = np.full_like(uniform, strength), np.ones_like(uniform)
-    if strength == 1 or not uniform.size:
-        return ends[1]
-    total = outside(ends[0][0])
-
-    def excess(scale: FloatArray, share: FloatArray) -> FloatArray:
-        return outside(scale) / total - (1 - share)
-
-    return np.asarray(find_root(excess, ends, args=(uniform,)).x)
-
-
 def sample_rings(
     epsilon: ArrayLike,
     delta: float,
@@ -255,8 +193,7 @@ def sample_rings(
 ) -> FloatPair:
     """Draw points (alpha, beta), each uniform on its own ring R_s(epsilon, delta), independently.
 
-    Faster than :func:`sample_ring` when every point has a different ring, as in predictions from a
-    posterior: a quarter of a ring is a convex quadrilateral, that is, two triangles.
+    A quarter of a ring is a convex quadrilateral, that is, two triangles.
 
     The part of the quarter beta <= alpha, alpha + beta <= 1 outside R(t, d) is a triangle with the
     corners (0, 0), (1 - d, 0) and (c, c), c = (1 - d) / (1 + e^t).  So a quarter of the ring, inside

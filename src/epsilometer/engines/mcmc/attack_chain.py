@@ -183,7 +183,8 @@ def draw_start(
         parameters[RHO] = 0.5 * nuisance["cross_correlation"]
     ring = ring_of(epsilon, model.delta, strength)
     inside = ring_mask(ring, alpha, beta)
-    drawn = np.stack(region.sample_ring(4096, epsilon, model.delta, strength, rng=rng), axis=1)
+    points = region.sample_rings(epsilon, model.delta, strength, size=(4096,), rng=rng)
+    drawn = np.stack(points, axis=1)
     drawn = drawn[ring_mask(ring, drawn[:, :1], drawn[:, 1:])[:, 0]]
     first, every = np.argmax(inside, axis=0), np.arange(len(counts))
     rates = np.stack([alpha[first, every], beta[first, every]], axis=1)
