@@ -19,6 +19,8 @@ from epsilometer.engines import estimate as engines
 from epsilometer.errors import InputError
 from epsilometer.inputs.held import source_of
 from epsilometer.inputs.source import LossOptions
+from epsilometer.judgement.objections import beyond_reach
+from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Thresholds
 from epsilometer.model.models import CurveModel
 from epsilometer.proofs import proof as proofs
@@ -181,14 +183,15 @@ def prove(
             raise InputError("expected `delta=` with 0 <= delta < 1: it has no default.")
         delta = source.result.delta
     provable = source.provable
-    proof = proofs.prove(
-        provable,
-        delta=delta,
-        claim=claim,
+    asked = Question(
         error=known.get("error", proofs.ERROR) if error is None else error,
         independent=known.get("independent", True) if independent is None else independent,
     )
+    sure: Any = {"error": asked.error, "independent": asked.independent}
+    proof = proofs.prove(provable, delta=delta, claim=claim, **sure)
     tell(provable.flaws)
+    if claim is not None:
+        tell(filter(None, [beyond_reach(provable, {proof.delta: claim}, asked, [proof])]))
     return proof
 
 

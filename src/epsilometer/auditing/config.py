@@ -30,6 +30,8 @@ from epsilometer.auditing.tables import (
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
 from epsilometer.inputs.recorded import CURVE
+from epsilometer.judgement.objections import beyond_reach
+from epsilometer.judgement.question import Question
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.designs import Design, ShadowModels
 from epsilometer.measurement.engine import Measurement, measure
@@ -108,6 +110,19 @@ class AuditConfig(Displayed):
             tell([line.removeprefix(WARNING)])
         elif on_message is not None:
             on_message(line)
+
+    def asked(self, question: Question) -> Question:
+        """A question about the deltas and the claim of this audit."""
+        claim, deltas = self.claim, self.deltas if len(self.deltas) > 1 else ()
+        stated, source = (None, None) if claim is None else (claim.stated, claim.source)
+        return replace(question, deltas=deltas, claim=stated, claim_source=source)
+
+    def beyond_reach(self, question: Question) -> list[str]:
+        """A warning if an audit of this size could not refute the claim, whatever the attacks find."""
+        asked, plan = self.asked(question), self.plan
+        perfect = plan.design.perfect_scores(len(plan.bases), plan.dataset_size)
+        found = beyond_reach(perfect, asked.claims(self.delta), asked)
+        return [] if found is None else [found]
 
     def measure(self, plan: Plan) -> Measurement:
         """Train the models of a plan that the store does not have."""

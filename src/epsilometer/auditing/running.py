@@ -76,17 +76,11 @@ def run_audit(
 
     ``question`` is completed by the deltas and the claim of the audit.
     """
-    tell(config.warnings)
+    tell([*config.warnings, *config.beyond_reach(question)])
     estimate: Any = partial(engines.estimate, on_message=on_message)
     config, measurement, estimated, stopping = _measure_until(config, goal, estimate)
     tell(failure_sentences(measurement))
-    claim = config.claim
-    asked = replace(
-        question,
-        deltas=config.deltas if len(config.deltas) > 1 else (),
-        claim=None if claim is None else claim.stated,
-        claim_source=None if claim is None else claim.source,
-    )
+    asked = config.asked(question)
     results = [
         result_of(
             variant.answer,

@@ -6,7 +6,7 @@ own random stream, so an audit that is interrupted and continued stops at the sa
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from epsilometer import _validate
@@ -187,6 +187,8 @@ def goal_of(
     if not math.isfinite(config.claim.epsilon):
         config.say(NOTHING_TO_REFUTE)
         return None
+    for beyond in replace(config, deltas=(config.delta,)).beyond_reach(question):
+        raise InputError(f"`until_proven=` would never stop this audit. {beyond}")
     return UntilProven(
         claim=config.claim.epsilon,
         delta=config.delta,

@@ -121,11 +121,14 @@ def audit(
         settings = settings.with_training_claim(results.warn)
     verdict.check_claim(settings.claim)
     if execution.only_first:
+        beyond = settings.beyond_reach(verdict.question(delivery, level=settings.level))
+        results.warn_all(beyond)
         with redirect_stdout(sys.stderr):
             how = {name: value for name, value in settings.how.items() if name in how}
             trial = check_training(settings.plan, settings.store, **how)
         kept = settings.store if isinstance(settings.store, Path) else None
-        return _show_check(trial, kept, settings.warnings, as_json=delivery.as_json)
+        warnings = [*settings.warnings, *beyond]
+        return _show_check(trial, kept, warnings, as_json=delivery.as_json)
     return _run(settings, execution, verdict, delivery, config)
 
 

@@ -1,6 +1,5 @@
 """Views of posteriors, results, verdicts and proofs, and of all estimators on the same data."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -257,6 +256,7 @@ def _proof_line(found: Proof) -> str:
 def _proof_table(found: Proof) -> Table:
     rows: list[tuple[str, Cell]] = [
         ("epsilon is at least", rounded_down(found.at_least, 3)),
+        ("most these data could prove", rounded_down(found.most_provable, 3)),
         ("delta", f"{found.delta:g}"),
         ("error", found.error),
         ("valid", "at any time" if found.any_time else "for one planned analysis"),
@@ -267,8 +267,6 @@ def _proof_table(found: Proof) -> Table:
             ("refuted", found.refuted),
             ("e-value", f"{e_value_text(found.e_value)} (refuted from {1 / found.error:g})"),
         ]
-    if math.isfinite(found.most_provable):
-        rows.append(("most these data could prove", found.most_provable))
     notes = [f"Assumes {found.assumes}."]
     if found.hopeless is not None:
         notes.append(f"{capital(found.hopeless)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from epsilometer._text import pair_text
-from epsilometer.judgement.units import units_of
+from epsilometer.judgement.units import more, units_of
 from epsilometer.judgement.verdict import Grounds, Outcome
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ PLAN = "Use `epsilometer plan` to find how many bases and challenges would settl
 #: Suggested multiple of the models: intervals of rates shrink with the square root of their number.
 MORE = 4
 
+#: A proof below this share of the most that could be proven leaves room for stronger attacks.
+FAR = 0.8
+
 #: Multiples of the models that are tried where epsilon is extrapolated.
 FEASIBLE = (2, 4, 10)
 
@@ -73,7 +76,10 @@ def after(result: Result) -> str:
     if known is not None:
         return known
     if verdict is not None and verdict.outcome is Outcome.FAIL:
-        return f"{FIX}; more {units.scored} of the {units.worst} may prove it."
+        proof, larger = result.proof, f"more {units.scored} of the {units.worst}"
+        if proof and max(verdict.claim, proof.at_least / FAR) < proof.most_provable:
+            larger = f"a stronger attack, or {larger},"
+        return f"{FIX}; {larger} may prove it."
     if result.kind == "curve":
         return _after_curves(cast("CurveResult", result))
     if verdict is None:
@@ -134,21 +140,13 @@ def _where_extrapolated(result: CurveResult, lead: str) -> str:
     at = f"epsilon at delta = {result.model.delta:g}"
     for factor in FEASIBLE:
         if posterior.delta_at_rate(posterior.finest_rate / factor) <= result.model.delta:
-            return f"{lead}{_more(result, factor)}: with fewer, {at} is extrapolated."
+            return f"{lead}{more(result.scores, factor)}: with fewer, {at} is extrapolated."
     only = "rely on the proven bound, or " if result.proof is not None else ""
     advice = (
         f"{only}fix the family of curves, if you can justify one: {at} depends on it, and even "
         f"{FEASIBLE[-1]} times as many {units.scored} per {units.base} would not show enough."
     )
     return f"{lead}{advice}" if lead != SETTLE else f"{advice[0].upper()}{advice[1:]}"
-
-
-def _more(result: CurveResult, factor: int) -> str:
-    """The advice to measure ``factor`` times as many models or canaries."""
-    units, scores = units_of(result.scores), result.scores
-    now = int((scores.trials_h0 + scores.trials_h1).max())
-    verb = "use" if scores.one_run else "train"
-    return f"{verb} more {units.scored} per {units.base} ({factor * now:,} instead of {now:,})"
 
 
 def _narrow(result: CurveResult) -> str:
@@ -158,7 +156,7 @@ def _narrow(result: CurveResult) -> str:
     shown = posterior.credible_interval("shown", result.level)
     if shown[1] > 2 * shown[0] or shown[1] - shown[0] > (high - low) / 2:
         return (
-            f"{_more(result, MORE)}: the {units.worst} alone is only known to be between "
+            f"{more(result.scores, MORE)}: the {units.worst} alone is only known to be between "
             f"{_range(shown)}"
         )
     return (

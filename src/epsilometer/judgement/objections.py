@@ -3,20 +3,24 @@
 Objections are reasons as text without a full stop, for `verdict.decide`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.checks.sensitivity import PRIOR_FACTORS
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.judgement.question import Question
+from epsilometer.judgement.units import more, units_of
 from epsilometer.judgement.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.canaries import auditor_of, check_coins
-from epsilometer.proofs.proof import Proof, prove, refuted_together
+from epsilometer.proofs.ceiling import MOST_MODELS, times_enough
+from epsilometer.proofs.independent_noise import IndependentNoiseTest
+from epsilometer.proofs.proof import Proof, claim_test_of, prove, refuted_together, rounded_down
 from epsilometer.proofs.shared_models import SharedModels
 
 #: Posterior probability below a valid bound at which the two contradict each other.
@@ -56,6 +60,44 @@ def proof_of(
         if data is not None:
             sure, apart = asked.error, asked.independent
             return prove(data, delta=delta, claim=claim, error=sure, independent=apart)
+    return None
+
+
+def beyond_reach(
+    data: Any,
+    claims: Mapping[float, float],
+    asked: Question,
+    proofs: Iterable[Proof | None] = (),
+) -> str | None:
+    """A warning if no data of this size could refute any of the claims; None if some could.
+
+    Only the size of scores or counts matters; their ``proofs`` may answer at once.
+    """
+    known = [proof.conditional or proof for proof in proofs if proof is not None]
+    if not claims or any(proof.most_provable > claims[proof.delta] for proof in known):
+        return None
+    with suppress(InputError):
+        tests = [claim_test_of(data, independent=asked.independent)]
+        if getattr(data, "independent_noise", False):
+            tests.append(IndependentNoiseTest(scores=data, independent=asked.independent))
+
+        def provable(delta: float, times: float = 1.0) -> float:
+            return max(test.most_provable(delta, asked.error, times) for test in tests)
+
+        most = {delta: provable(delta) for delta in claims}
+        delta = min(claims, key=lambda delta: claims[delta] - most[delta])
+        if most[delta] > claims[delta]:
+            return None
+        each = data.trials_h0 + data.trials_h1
+        size = each.sum() if getattr(data, "models", None) is None else each.max()
+        times = times_enough(partial(provable, delta), claims[delta], size)
+        advice = f", nor with {MOST_MODELS:,} {units_of(data).scored}"
+        if times is not None:
+            advice = f": for that, {more(data, times)}"
+        return (
+            f"Not even perfect attacks could refute the claim of {claims[delta]:.4g} (they would prove "
+            f"{rounded_down(most[delta])} at most){advice}."
+        )
     return None
 
 

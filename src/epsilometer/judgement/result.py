@@ -359,11 +359,10 @@ class Result(Plotted, ABC, view="results.RESULT"):
         warnings = []
         if not self.posterior.accurate:
             warnings.append(f"Do not quote this result: {self.posterior.engine_description}.")
-        warnings += self.flaws
-        if self.contradiction is not None:
-            warnings.append(self.contradiction)
-        warnings += [capital(text) for text in self.origin.warnings if text]
-        warnings += self.model_warnings
+        asked, proofs = self.question, map(self.proof_at, self.claims)
+        beyond = objections.beyond_reach(self.proven_from, self.claims, asked, proofs)
+        found = (self.contradiction, *map(capital, self.origin.warnings), *self.model_warnings)
+        warnings += [text for text in (*self.flaws, *found, beyond) if text]
         odd = self.predictive.surprising
         if odd:
             more = [f"and {len(odd) - MOST_LISTED} more"] if len(odd) > MOST_LISTED else []

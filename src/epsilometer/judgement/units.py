@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,15 @@ def units_of(data: Scores | AttackCounts) -> Units:
     if isinstance(data, Scores) and data.one_run:
         return CANARIES
     return MODELS if isinstance(data, AttackCounts) or data.models is None else POINTS
+
+
+def more(data: Scores | AttackCounts, times: float) -> str:
+    """The advice to measure so many times as much of every base; about, unless ``times`` is whole."""
+    units, now = units_of(data), int((data.trials_h0 + data.trials_h1).max())
+    digit = 10 ** max(len(str(math.ceil(times * now))) - 2, 0) if times % 1 else 1
+    wanted = digit * math.ceil(times * now / digit)
+    verb = "use" if units is CANARIES else "train"
+    return f"{verb} more {units.scored} per {units.base} ({wanted:,} instead of {now:,})"
 
 
 SHARED_ESTIMATE = (

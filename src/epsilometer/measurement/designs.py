@@ -89,6 +89,14 @@ class Design(abc.ABC):
         pairs = min(self.models(0), self.models(1))
         return scores_of(losses, statistic, skip=skip, failures=failures, most_pairs=pairs)
 
+    def perfect_scores(self, bases: int, dataset_size: int | None) -> Scores:
+        """Scores of attacks without an error, for as many models: what could be proven at best."""
+        del dataset_size
+        pairs = self.canaries // 2 or min(self.models(0), self.models(1))
+        sides = [np.zeros(pairs)] * bases, [np.ones(pairs)] * bases
+        found = Scores(without=sides[0], with_point=sides[1], one_run=bool(self.canaries))
+        return found.assuming_independent_noise() if self.in_gradients else found
+
 
 @dataclass(frozen=True, kw_only=True)
 class CrossFed(Design):

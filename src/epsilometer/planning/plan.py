@@ -54,7 +54,7 @@ class PlannedDesign:
     proven, low_proven, high_proven
         The same quantiles of the epsilon that is proven.
     most_provable
-        The most that any outcome of this size could prove; None if there is no limit.
+        The most that perfect attacks would prove with this size; None if nothing is proven.
     pass_share, fail_share
         Verdicts on the claim; None without one.
     """

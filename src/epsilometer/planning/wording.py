@@ -84,10 +84,8 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         near = shown.width <= NEAR_FLOOR * floor.width
         helps = "hardly narrow the interval: even" if near else "can narrow the interval:"
         sentences.append(f"{more} {helps} {even}.")
-    if shown.most_provable is not None and plan.goal(ProvenEpsilon) is not None:
-        sentences.append(
-            f"No outcome of this size could prove more than {rounded_down(shown.most_provable)}."
-        )
+    if shown.most_provable is not None:
+        sentences.append(_at_best(plan, shown.most_provable))
     if isinstance(truth := plan.scenario, AssumedCurve):
         sentences.append(
             f"Assumed: scores of a {truth.family.name} trade-off curve with epsilon = "
@@ -115,6 +113,16 @@ def _reported(plan: AuditPlan, shown: PlannedDesign) -> str:
         f"{who} typically report {width}a proof that epsilon is at least {rounded_down(shown.proven)} "
         f"({proven}; error {100 * plan.error:g} %)."
     )
+
+
+def _at_best(plan: AuditPlan, most: float) -> str:
+    """What perfect attacks would prove, and what could prove more where the goal is not reached."""
+    said = f"Perfect attacks on as many would prove at most {rounded_down(most)}"
+    goal = plan.goal(ProvenEpsilon)
+    if goal is None or plan.recommended is not None:
+        return f"{said}."
+    what = "a stronger attack" if goal.at_least < most else "only a larger audit"
+    return f"{said}: {what} could reach the goal."
 
 
 def _share(design: OneRunCanaries, shown: PlannedDesign) -> str:

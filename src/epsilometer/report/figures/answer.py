@@ -12,7 +12,7 @@ from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import Units, units_of
 from epsilometer.model.scores import Scores
-from epsilometer.proofs.proof import rounded_down
+from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import (
@@ -62,7 +62,7 @@ def answer_chart(result: Result) -> Chart:
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
         marks.append(ReferenceLine(x=claim, label=f"claim {claim:.4g}", **look))
     floor = len(rows) + 0.65
-    marks += [*_proven(proven, end), *_density(result, floor, end)]
+    marks += [*_proven(result.proof, end), *_density(result, floor, end)]
     names = ["proven", *(name for _, name, _ in rows), "posterior"]
     words = [
         "proven",
@@ -86,11 +86,12 @@ def answer_chart(result: Result) -> Chart:
     )
 
 
-def _proven(bound: float, end: float) -> list[Mark]:
-    """An arrow from the bound upwards; a note if there is none."""
-    if not bound > 0:
-        return [Note("nothing proven", 0, 0.0)]
-    said = f"at least {rounded_down(bound)}"
+def _proven(proof: Proof | None, end: float) -> list[Mark]:
+    """An arrow from the bound upwards, and how far it could have been; a note if there is none."""
+    of = "" if proof is None else f", of at most {rounded_down(proof.most_provable)}"
+    if proof is None or not proof.at_least > 0:
+        return [Note(f"nothing proven{of}", 0, 0.0)]
+    bound, said = proof.at_least, f"at least {rounded_down(proof.at_least)}{of}"
     hover = f"proven: epsilon is {said}"
     return [
         Line([bound, 0.985 * end], [0, 0], "purple", width=2.4),

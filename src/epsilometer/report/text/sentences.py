@@ -107,14 +107,16 @@ def _proven(result: Result) -> Answer:
     if proof is None:
         return Answer("Proven", f"nothing {at}: {NOT_TRIED}.")
     sure = f"wrong with probability at most {percent(proof.error)}"
+    most, scored = rounded_down(proof.most_provable), units_of(result.data).scored
+    of = f"(of at most {most} with this many {scored})"
     if not proof.at_least > 0:
         return Answer(
             "Proven",
-            f"nothing {at}. A proof would hold for any algorithm and any attack, and be {sure}.",
+            f"nothing {of} {at}. A proof would hold for any algorithm and any attack, and be {sure}.",
         )
     return Answer(
         "Proven",
-        f"epsilon is at least {rounded_down(proof.at_least)} {at}. This holds for any algorithm and "
+        f"epsilon is at least {rounded_down(proof.at_least)} {of} {at}. This holds for any algorithm and "
         f"any attack, and is {sure}.",
     )
 
@@ -171,6 +173,7 @@ def proven_fact(result: Result) -> str:
     if proof is None:
         return NOT_TRIED
     said = f"at least {rounded_down(proof.at_least)}" if proof.at_least > 0 else "nothing"
+    said += f" of at most {rounded_down(proof.most_provable)}"
     when = "valid at any time" if proof.any_time else "valid for one planned analysis"
     assumes = proof.assumes.removesuffix(f"; {when}")  # some proofs say it themselves
     said += f", error {100 * proof.error:g} %, {when}; assumes {assumes}"
