@@ -28,7 +28,7 @@ def assert_private(
     delta: float | None = None,
     model: CountModel | CurveModel | str | None = None,
     thresholds: Thresholds | None = None,
-    fail_on: Literal["proven", "fail", "inconclusive"] = "fail",
+    fail_on: Literal["proven", "conditional", "fail", "inconclusive"] = "fail",
     error: float | None = None,
     independent: bool | None = None,
 ) -> Verdict:
@@ -51,7 +51,9 @@ def assert_private(
         Posterior probabilities below and above which the claim is decided; default: 0.05 and 0.95.
     fail_on
         ``proven``: the test fails only if the claim is refuted; any other verdict except PASS warns.
-        ``fail``: a judged FAIL fails the test too.  ``inconclusive``: so does INCONCLUSIVE.
+        ``conditional``: it also fails if gradient canaries refute the claim provided that their noise
+        is independent.  ``fail``: a judged FAIL fails the test too.  ``inconclusive``: so does
+        INCONCLUSIVE.
     error
         Error probability of a proof; default: 0.05, or the one stored in the result.
     independent
@@ -82,7 +84,7 @@ def assert_private(
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     from epsilometer.auditing.answering import result_for
-    from epsilometer.judgement.verdict import FAIL_ON, Grounds, Outcome
+    from epsilometer.judgement.verdict import FAIL_ON, Outcome
     from epsilometer.report.text.sentences import verdict_sentence
 
     _validate.one_of("fail_on", fail_on, [gate for gate in FAIL_ON if gate != "never"])
@@ -99,7 +101,7 @@ def assert_private(
     )
     verdict = result.verdict
     assert verdict is not None  # epsilon is always claimed
-    if not result.accurate and verdict.grounds not in (Grounds.PROVEN, Grounds.STATED):
+    if not result.accurate and not verdict.grounds.without_engine:
         raise NotConvergedError(f"no verdict: {result.posterior.engine_description}.")
     if verdict.stops(fail_on):
         raise AssertionError(verdict_sentence(result))

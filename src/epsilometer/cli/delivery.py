@@ -50,9 +50,10 @@ class VerdictOptions(ThresholdOptions):
     panel: ClassVar[str] = "Claim and verdict"
 
     fail_on: str = option(
-        "never|proven|fail|inconclusive",
-        "Exit with code 3 if the verdict is FAIL (proven); `fail`: for any FAIL; `inconclusive`: also "
-        "for INCONCLUSIVE. NO PROMISE always exits with code 3.",
+        "never|proven|conditional|fail|inconclusive",
+        "Exit with code 3 if the verdict is FAIL (proven); `conditional`: also for FAIL (proven if the "
+        "noise is independent); `fail`: for any FAIL; `inconclusive`: also for INCONCLUSIVE. NO PROMISE "
+        "always exits with code 3.",
         default="never",
     )
     error: float | None = option("P", "Error probability of proofs. Default: 0.05.")
@@ -99,7 +100,7 @@ class VerdictOptions(ThresholdOptions):
         """4 goes before a judged 3: an inaccurate result has no verdict, unless it is proven."""
         verdicts = [result.verdict for result in judged if result.verdict is not None]
         stopped = [verdict for verdict in verdicts if verdict.stops(self.fail_on)]
-        if any(verdict.grounds in ("proven", "stated") for verdict in stopped):
+        if any(verdict.grounds.without_engine for verdict in stopped):
             return REFUSED
         if not self.allow_unconverged and not all(result.accurate for result in judged):
             return NOT_CONVERGED

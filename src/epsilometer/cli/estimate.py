@@ -144,6 +144,7 @@ def estimate(
     losses: options.FileLossOptions,
     assumed: options.ModelOptions,
     claims: options.ClaimOptions,
+    assume_independent_noise: bool = options.INDEPENDENT_NOISE,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
@@ -165,6 +166,8 @@ def estimate(
     parts = [source.data(kind) for source in data.sources]
     own = data.own(kind)
     together = data.together(own, parts)
+    if assume_independent_noise:
+        together = results.assuming_independent_noise(together)
     given = [*assumed.words, *(["delta"] if deltas else [])]
     model = _model(data, own, assumed.made(kind, first, *parts), given, parts, assumed)
     claims.check(deltas)
@@ -178,7 +181,7 @@ def estimate(
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     data.check_output(delivery.output)
     delivery.check(lambda folder: data.may_replace(folder, together))
-    again = reading.given or assumed.engine or data.updates
+    again = reading.given or assumed.engine or data.updates or assume_independent_noise
     if own is not None and not again and model == own.posterior.model:
         source = replace(data.sources[0], result=own)
         result = judged(source, question, on_message=results.tell)

@@ -81,6 +81,10 @@ DETAILS = flag(
     "--details",
 )
 CHECK_MODEL = flag("Compare alternative models.", "--check-model")
+INDEPENDENT_NOISE = flag(
+    "Canaries: say also what is proven if their noise is independent and normal.",
+    "--assume-independent-noise",
+)
 FIGURES = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
 PROCESSES = option("N", "Number of processes. Default: one per core.")
 SEED = option("N", "Random seed.", default=1)

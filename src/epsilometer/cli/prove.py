@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import epsilometer as em
@@ -34,8 +35,12 @@ def prove(
     shared_models: bool = flag(
         "Bases share models: average over bases instead of multiplying.", "--shared-models"
     ),
+    assume_independent_noise: bool = options.INDEPENDENT_NOISE,
     fail_on: str = option(
-        "never|proven", "Exit with code 3 if the claim is refuted.", default="never"
+        "never|proven|conditional",
+        "Exit with code 3 if the claim is refuted; `conditional`: also if it is refuted provided that "
+        "the noise of canaries is independent.",
+        default="never",
     ),
     as_json: bool = options.AS_JSON,
 ) -> int:
@@ -47,11 +52,13 @@ def prove(
     """
     if error is not None:
         _validate.open_unit_interval("error", error)
-    _validate.one_of("fail_on", fail_on, ("never", "proven"))
+    _validate.one_of("fail_on", fail_on, ("never", "proven", "conditional"))
     if claim is not None:
         options.check_claim(claim)
     reading = LossOptions(statistic=statistic, variant=variant, failures=failures)
     source = results.source_of(file, reading)
+    if assume_independent_noise:
+        source = replace(source, scores=results.assuming_independent_noise(source.provable))
     result = source.result
     delta = _validate.delta(options.need_delta(delta, result))
     stated: Any = claim
@@ -68,8 +75,9 @@ def prove(
     independent = False if shared_models else None
     proof = em.prove(source, delta=delta, claim=claim, error=error, independent=independent)
     results.answer(as_json, proof.described, lambda: _text(proof, source.provable))
-    refused = not promised or (fail_on == "proven" and proof.refuted)
-    return REFUSED if refused else 0
+    also = proof.conditional if fail_on == "conditional" else None
+    refuted = proof.refuted or (also is not None and also.refuted)
+    return REFUSED if not promised or (fail_on != "never" and refuted) else 0
 
 
 def _text(proof: em.Proof, data: Any) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import epsilometer as em
 from epsilometer import _files, _progress
 from epsilometer._text import in_shell_words
+from epsilometer.errors import InputError
 from epsilometer.inputs.source import NO_OPTIONS, LossOptions
 
 if TYPE_CHECKING:
@@ -125,6 +126,13 @@ def source_of(file: str, options: LossOptions = NO_OPTIONS) -> Source:
     if file != STDIN:
         return held.source_of(file, options)
     return sources.read_text(_standard_input(), STDIN_NAME, options)
+
+
+def assuming_independent_noise(data: Any) -> em.Scores:
+    """Scores of canaries as :class:`~epsilometer.Scores` assumes it; other data are refused."""
+    if not isinstance(data, em.Scores):
+        raise InputError("--assume-independent-noise is for scores of canaries (score, member).")
+    return data.assuming_independent_noise()
 
 
 def losses_of(

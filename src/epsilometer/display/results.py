@@ -21,6 +21,7 @@ from epsilometer.judgement.units import units_of
 from epsilometer.judgement.verdict import JudgedDelta, Outcome, Verdict
 from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.proofs.independent_noise import CONDITION
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report import writing
 from epsilometer.report.figures import answer, charts, count_model, curve_model
@@ -268,6 +269,9 @@ def _proof_table(found: Proof) -> Table:
             ("e-value", f"{e_value_text(found.e_value)} (refuted from {1 / found.error:g})"),
         ]
     notes = [f"Assumes {found.assumes}."]
+    if found.conditional is not None:
+        rows.append(("if noise is independent", rounded_down(found.conditional.at_least, 3)))
+        notes.append(f"If {CONDITION}: {found.conditional.finding}.")
     if found.hopeless is not None:
         notes.append(f"{capital(found.hopeless)}.")
     return facts(rows, notes)

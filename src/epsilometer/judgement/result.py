@@ -262,8 +262,8 @@ class Result(Plotted, ABC, view="results.RESULT"):
             return no_promise(asked.claim.reason, asked.thresholds, trusted=trusted)
         if not self.claims:
             return None
-        refuted = objections.refutation(map(self.proof_at, self.claims))
-        return self._judged(self.claims, 1.0, refuted)
+        refuted = objections.refutations([*map(self.proof_at, self.claims)])
+        return self._judged(self.claims, 1.0, *refuted)
 
     def judged(self, delta: float, claim: float, prior: float = 1.0) -> Verdict:
         """The verdict on another claim at one delta, the scale of the prior multiplied by ``prior``.
@@ -271,10 +271,11 @@ class Result(Plotted, ABC, view="results.RESULT"):
         Refuted are claims below the proven epsilon; tested against the data is only the question's.
         """
         proof = self.proof_at(delta)
-        refuted = proof.bound if proof is not None and proof.refutes(claim) else None
-        return self._judged({delta: claim}, prior, refuted)
+        known = proof, proof and proof.conditional
+        refuted = [each.bound if each and each.refutes(claim) else None for each in known]
+        return self._judged({delta: claim}, prior, *refuted)
 
-    def _judged(self, claims: Mapping[float, float], prior: float, refuted: str | None) -> Verdict:
+    def _judged(self, claims: Mapping[float, float], prior: float, *refuted: str | None) -> Verdict:
         claim = claims.get(self.delta, next(iter(claims.values())))
         *at_deltas, anywhere = self._probability_above(claims, prior)
         rows = zip(claims.items(), at_deltas, strict=True)
@@ -283,7 +284,8 @@ class Result(Plotted, ABC, view="results.RESULT"):
             above=anywhere,
             # The prior of epsilon k times as wide is that of k times epsilon.
             before=self.posterior.prior_probability_above(claim / prior),
-            refuted=refuted,
+            refuted=refuted[0],
+            conditional=refuted[1],
             objections=lambda leaning: self._objections(claims, prior, leaning),
             caveats=lambda: self._caveats(claim) if self.delta in claims else (),
             thresholds=self.question.thresholds,

@@ -1,8 +1,8 @@
 """Verdicts on a claimed epsilon: PASS, FAIL, INCONCLUSIVE or NO PROMISE, and their grounds.
 
-A FAIL is either proven or marked as a judgement.  A PASS is a judgement that survived its checks.
-Training that promises nothing has nothing to judge, and is told first.  Everything else is inconclusive,
-with reasons.  :func:`decide` is the only place where this is decided.
+A FAIL is proven, proven under a condition that it names, or marked as a judgement.  A PASS is a
+judgement that survived its checks.  Training that promises nothing has nothing to judge, and is told
+first.  Everything else is inconclusive, with reasons.  :func:`decide` is the only place where this is decided.
 """
 
 import math
@@ -31,6 +31,8 @@ class Grounds(StrEnum):
 
     #: Valid for any algorithm and any attack, with a stated error probability.
     PROVEN = "proven"
+    #: Valid, with a stated error probability, if the noise of canaries is independent and normal.
+    CONDITIONAL = "proven if the noise is independent"
     #: The posterior supports it, and no check contradicts it.
     JUDGED = "judged"
     #: The claim itself says so.
@@ -38,16 +40,24 @@ class Grounds(StrEnum):
     #: Neither a proof nor a judgement.
     OPEN = "open"
 
+    @property
+    def without_engine(self) -> bool:
+        """Whether it holds even if the engine did not reach its accuracy."""
+        return self in (Grounds.PROVEN, Grounds.CONDITIONAL, Grounds.STATED)
 
-#: Labels of the verdicts that fail a gate, by the name of the gate, the most severe first.
+
+#: Labels of the verdicts that a gate adds to those of the gates before, the most severe first.
 #:
 #: Training that promises nothing fails every gate: there is no claim that could hold.
-FAIL_ON = {
-    "never": ("NO PROMISE",),
-    "proven": ("NO PROMISE", "FAIL (proven)"),
-    "fail": ("NO PROMISE", "FAIL (proven)", "FAIL (judged)"),
-    "inconclusive": ("NO PROMISE", "FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE"),
+_GATES = {
+    "never": "NO PROMISE",
+    "proven": "FAIL (proven)",
+    "conditional": f"FAIL ({Grounds.CONDITIONAL})",
+    "fail": "FAIL (judged)",
+    "inconclusive": "INCONCLUSIVE",
 }
+#: Labels of the verdicts that fail a gate, by the name of the gate.
+FAIL_ON = {gate: tuple(_GATES.values())[: n + 1] for n, gate in enumerate(_GATES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +108,8 @@ class Verdict(Plotted, view="results.VERDICT"):
     Attributes
     ----------
     outcome, grounds, reasons
-        The outcome; whether it is proven, judged, stated or open; and the reasons, one sentence each,
-        without the full stop.
+        The outcome; whether it is proven, proven under a condition, judged, stated or open; and the
+        reasons, one sentence each, without the full stop.
     claim
         The claimed epsilon, over several deltas that at the model's own delta or else at the smallest;
         infinite if nothing is promised.
@@ -127,9 +137,9 @@ class Verdict(Plotted, view="results.VERDICT"):
     @property
     def label(self) -> str:
         """The outcome, with its grounds if it is proven or judged."""
-        if self.grounds in (Grounds.PROVEN, Grounds.JUDGED):
-            return f"{self.outcome} ({self.grounds})"
-        return str(self.outcome)
+        if self.grounds in (Grounds.STATED, Grounds.OPEN):
+            return str(self.outcome)
+        return f"{self.outcome} ({self.grounds})"
 
     def stops(self, fail_on: str) -> bool:
         """Whether a gate rejects this verdict."""
@@ -181,6 +191,7 @@ def decide(
     above: float,
     before: float,
     refuted: str | None,
+    conditional: str | None = None,
     objections: Objections,
     caveats: Callable[[], Iterable[str]] = tuple,
     thresholds: Thresholds | None = None,
@@ -195,6 +206,8 @@ def decide(
         Probability that epsilon exceeds the claim, after and before the data.
     refuted
         How the attacks refute the claim, if they do.
+    conditional
+        How they refute it if the noise of canaries is independent, if they do.
     objections
         Called with PASS or FAIL, if the posterior takes that side; returns the objections to it.
     caveats
@@ -220,9 +233,11 @@ def decide(
             by_delta=by_delta,
         )
 
+    # A proof depends on neither the engine nor the model.
     if refuted is not None:
-        # A proof depends on neither the engine nor the model.
         return verdict(Outcome.FAIL, Grounds.PROVEN, [refuted])
+    if conditional is not None:
+        return verdict(Outcome.FAIL, Grounds.CONDITIONAL, [conditional])
     if untrusted is not None:
         reason = f"{untrusted}, so the claim cannot be judged"
         return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason])

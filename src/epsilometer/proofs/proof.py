@@ -130,6 +130,17 @@ class ConditionalProof(Proof):
     shared_luck: float | None = None
     withheld: str | None = None
 
+    @property
+    def finding(self) -> str:
+        """What is proven under the condition, or why nothing is, without a full stop."""
+        if self.withheld is not None:
+            return f"nothing: {self.withheld}"
+        least = f"epsilon is at least {rounded_down(self.at_least)}"
+        return (
+            f"{least if self.at_least > 0 else 'nothing'} at delta = {self.delta:g}, and neighbouring "
+            f"canaries show no shared luck (p = {self.shared_luck:.2g})"
+        )
+
     def _sentence(self, clause: str) -> str:
         return f"{super()._sentence(clause)}, if {CONDITION}"
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from epsilometer import _files
 from epsilometer._text import capital, estimate_text, probability_text
 from epsilometer.judgement.result import Result
-from epsilometer.judgement.verdict import Grounds, Outcome, Verdict
+from epsilometer.judgement.verdict import Outcome, Verdict
 from epsilometer.proofs.proof import rounded_down
 
 #: Label of a result that did not reach its accuracy and has no proven verdict.
@@ -120,11 +120,7 @@ class Finding:
     @property
     def converged(self) -> bool:
         """Whether the result may be quoted: what is proven or stated needs no engine."""
-        known = self.verdict is not None and self.verdict.grounds in (
-            Grounds.PROVEN,
-            Grounds.STATED,
-        )
-        return self.accepted or known
+        return self.accepted or (self.verdict is not None and self.verdict.grounds.without_engine)
 
 
 def short(number: float) -> str:

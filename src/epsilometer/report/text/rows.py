@@ -74,7 +74,11 @@ def answer_table(result: Result, notes: Sequence[str] = ()) -> Table:
     """What is proven, and each parameter."""
     parameters, proof = parameter_table(result.posterior, result.level), result.proof
     proven = None if proof is None else float(rounded_down(proof.at_least, 3))
-    rows = [("proven, at least", None, proven, None, None), *parameters.rows]
+    rows: list[tuple[Cell, ...]] = [("proven, at least", None, proven, None, None)]
+    if proof is not None and proof.conditional is not None:
+        least = float(rounded_down(proof.conditional.at_least, 3))
+        rows.append(("if noise is independent", None, least, None, None))
+    rows += parameters.rows
     return Table(columns=parameters.columns, rows=rows, notes=notes)
 
 

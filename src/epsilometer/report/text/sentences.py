@@ -17,6 +17,7 @@ from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta
+from epsilometer.proofs.independent_noise import CONDITION
 from epsilometer.proofs.proof import rounded_down
 
 NOT_TRIED = (
@@ -93,7 +94,7 @@ def where_claimed(verdict: Verdict) -> str:
 def answers(result: Result) -> list[Answer]:
     """What is proven, what the attacks show, and what is estimated, in a sentence each."""
     if result.kind == "curve":
-        return [_proven(result), _shown(result), _estimated(result)]
+        return [_proven(result), *_if_independent(result), _shown(result), _estimated(result)]
     return [_proven(result), _estimated(result), _strength(result)]
 
 
@@ -119,6 +120,13 @@ def _proven(result: Result) -> Answer:
         f"epsilon is at least {rounded_down(proof.at_least)} {of} {at}. This holds for any algorithm and "
         f"any attack, and is {sure}.",
     )
+
+
+def _if_independent(result: Result) -> list[Answer]:
+    """What is proven if the noise of canaries is independent, if that is assumed of them."""
+    known = None if result.proof is None else result.proof.conditional
+    said = "" if known is None else f"{known.finding}. Assumed: {CONDITION}."
+    return [Answer(capital(Grounds.CONDITIONAL), said)] if said else []
 
 
 def _shown(result: Result) -> Answer:
@@ -194,6 +202,10 @@ FALSE_ALARMS = 0.01
 #: What to keep in mind about a judgement.
 CAVEATS = {
     (Outcome.FAIL, Grounds.JUDGED): "This is a judgement, not a proof: it depends on the model.",
+    (Outcome.FAIL, Grounds.CONDITIONAL): (
+        "This is a proof only if the noise of canaries is independent. Luck that the whole run shares "
+        "would not be seen."
+    ),
     (Outcome.PASS, Grounds.JUDGED): (
         "This is not a proof of privacy. The posterior allows for attacks that were not the best "
         "possible, but it cannot account for attacks that nobody tried."
@@ -218,7 +230,7 @@ def after_verdict(result: Result) -> list[str]:
     verdict = result.verdict
     if verdict is None or verdict.outcome is Outcome.NO_PROMISE:
         return []
-    if not (verdict.trustworthy or verdict.grounds is Grounds.PROVEN):
+    if not (verdict.trustworthy or verdict.grounds.without_engine):
         return []
     caveat = CAVEATS.get((verdict.outcome, verdict.grounds))
     said = [*([] if caveat is None else [caveat]), *_other_priors(result, verdict)]
@@ -231,7 +243,7 @@ def after_verdict(result: Result) -> list[str]:
 
 def _other_priors(result: Result, verdict: Verdict) -> list[str]:
     """How the verdict depends on the prior; empty for a proof or a contradicted posterior."""
-    if verdict.grounds is Grounds.PROVEN or result.contradiction is not None:
+    if verdict.grounds.without_engine or result.contradiction is not None:
         return []
     said = []
     if verdict.prior_alone:
