@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincc, betainccinv, betaincinv, ndtri
+from scipy import stats
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
@@ -120,8 +121,30 @@ class Fixed(StrengthPrior):
         return np.full(size, self.value)
 
 
+class _Continuous(Prior):
+    """Base of the priors with a density: a distribution of SciPy."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Any:
+        """The distribution."""
+
+    def log_density(self, value: ArrayLike) -> FloatArray:
+        return np.asarray(self.law.logpdf(value))
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.asarray(self.law.ppf(probability))
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.asarray(self.law.isf(probability))
+
+    def probability_above(self, value: float) -> float:
+        with np.errstate(over="ignore"):  # of values near the largest number
+            return float(self.law.sf(value))
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Positive(Prior):
+class _Positive(_Continuous):
     """Base of the priors for epsilon: fields are positive numbers, and the first is the scale."""
 
     #: The description, with the fields to be filled in; it begins with the name of the density.
@@ -140,24 +163,6 @@ class _Positive(Prior):
     def compiled(self) -> tuple[str, float, float]:
         return self.words.split()[0], getattr(self, fields(self)[0].name), 0.0
 
-    def log_density(self, value: ArrayLike) -> FloatArray:
-        points = np.asarray(value, dtype=float)
-        inside = points >= 0
-        logs = self._log_density(np.where(inside, points, 1.0))
-        return np.where(inside, logs, -np.inf)
-
-    @abstractmethod
-    def _log_density(self, value: FloatArray) -> FloatArray:
-        """Log density for values >= 0."""
-
-    def probability_above(self, value: float) -> float:
-        """P(epsilon > value) before any data."""
-        return 1.0 if value < 0 else self._probability_above(float(value))
-
-    @abstractmethod
-    def _probability_above(self, value: float) -> float:
-        """P(epsilon > value) for values >= 0."""
-
     def rescaled(self, factor: float) -> Self:
         scale = fields(self)[0].name
         return replace(self, **{scale: factor * getattr(self, scale)})
@@ -170,18 +175,9 @@ class HalfNormal(_Positive):
     scale: float = DEFAULT_EPSILON_SCALE
     words = "half-normal with scale {scale:.4g}"
 
-    def _log_density(self, value: FloatArray) -> FloatArray:
-        z = value / self.scale
-        return np.asarray(0.5 * math.log(2 / math.pi) - math.log(self.scale) - 0.5 * z * z)
-
-    def quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(self.scale * ndtri(0.5 + 0.5 * np.asarray(probability, dtype=float)))
-
-    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(-self.scale * ndtri(0.5 * np.asarray(probability, dtype=float)))
-
-    def _probability_above(self, value: float) -> float:
-        return math.erfc(value / self.scale / math.sqrt(2))
+    @cached_property
+    def law(self) -> Any:
+        return stats.halfnorm(scale=self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,17 +187,9 @@ class Exponential(_Positive):
     mean: float
     words = "exponential with mean {mean:.4g}"
 
-    def _log_density(self, value: FloatArray) -> FloatArray:
-        return np.asarray(-value / self.mean - math.log(self.mean))
-
-    def quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(-self.mean * np.log1p(-np.asarray(probability, dtype=float)))
-
-    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(-self.mean * np.log(np.asarray(probability, dtype=float)))
-
-    def _probability_above(self, value: float) -> float:
-        return math.exp(-value / self.mean)
+    @cached_property
+    def law(self) -> Any:
+        return stats.expon(scale=self.mean)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,25 +209,9 @@ class LogNormal(_Positive):
     def compiled(self) -> tuple[str, float, float]:
         return "log-normal", math.log(self.median), self.log_scale
 
-    def _log_density(self, value: FloatArray) -> FloatArray:
-        log_value = np.log(np.where(value > 0, value, 1.0))
-        z = (log_value - math.log(self.median)) / self.log_scale
-        constant = -0.5 * math.log(2 * math.pi) - math.log(self.log_scale)
-        return np.asarray(np.where(value > 0, constant - log_value - 0.5 * z * z, -np.inf))
-
-    def quantile(self, probability: ArrayLike) -> FloatArray:
-        z = ndtri(np.asarray(probability, dtype=float))
-        return np.asarray(self.median * np.exp(self.log_scale * z))
-
-    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        z = ndtri(np.asarray(probability, dtype=float))
-        return np.asarray(self.median * np.exp(-self.log_scale * z))
-
-    def _probability_above(self, value: float) -> float:
-        if value == 0:
-            return 1.0
-        z = (math.log(value) - math.log(self.median)) / self.log_scale
-        return 0.5 * math.erfc(z / math.sqrt(2))
+    @cached_property
+    def law(self) -> Any:
+        return stats.lognorm(self.log_scale, scale=self.median)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,21 +225,13 @@ class Uniform(_Positive):
     def end(self) -> float:
         return self.upper
 
-    def _log_density(self, value: FloatArray) -> FloatArray:
-        return np.where(value <= self.upper, -math.log(self.upper), -np.inf)
-
-    def quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(self.upper * np.asarray(probability, dtype=float))
-
-    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(self.upper * (1 - np.asarray(probability, dtype=float)))
-
-    def _probability_above(self, value: float) -> float:
-        return max(0.0, 1 - value / self.upper)
+    @cached_property
+    def law(self) -> Any:
+        return stats.uniform(scale=self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beta(StrengthPrior):
+class Beta(_Continuous, StrengthPrior):
     """Beta(a, b) on [0, 1]: the paper's prior for the strength; uniform by default."""
 
     a: float = 1.0
@@ -298,29 +262,9 @@ class Beta(StrengthPrior):
         """s^(a - 1) at 0 and (1 - s)^(b - 1) at 1."""
         return self.a - 1, self.b - 1
 
-    def log_density(self, value: ArrayLike) -> FloatArray:
-        """Log density on [0, 1]; -inf outside, and at an end where the density is 0."""
-        points = np.asarray(value, dtype=float)
-        inside = (points >= 0) & (points <= 1)
-        s = np.where(inside, points, 0.5)
-        constant = math.lgamma(self.a + self.b) - math.lgamma(self.a) - math.lgamma(self.b)
-        logs = np.full(s.shape, constant)
-        with np.errstate(divide="ignore"):
-            if self.a != 1:
-                logs = logs + (self.a - 1) * np.log(s)
-            if self.b != 1:
-                logs = logs + (self.b - 1) * np.log1p(-s)
-        return np.where(inside, logs, -np.inf)
-
-    def quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(betaincinv(self.a, self.b, np.asarray(probability, dtype=float)))
-
-    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.asarray(betainccinv(self.a, self.b, np.asarray(probability, dtype=float)))
-
-    def probability_above(self, value: float) -> float:
-        """P(strength > value) before any data."""
-        return float(betaincc(self.a, self.b, min(max(value, 0.0), 1.0)))
+    @cached_property
+    def law(self) -> Any:
+        return stats.beta(self.a, self.b)
 
     def rescaled(self, factor: float) -> Beta:
         """Return the same prior: strengths have no scale."""
