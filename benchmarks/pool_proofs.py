@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmark_report import Report, Row
 from epsilometer.model.pool_scores import PoolScores
-from epsilometer.proofs.pairs import Bets, PairTest
+from epsilometer.proofs.outcomes import outcomes_of
+from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.proof import prove
 from epsilometer.proofs.shared_models import SharedModels
 
@@ -45,7 +46,7 @@ def side_by_side(points: int = 200) -> list[Row]:
     began = time.perf_counter()
     pairs = [(pool.value[~m, n], pool.value[m, n]) for n, m in enumerate(pool.member.T)]
     alone = [
-        PairTest(bets=Bets.on([(zeros[: len(ones)], ones[: len(zeros)])])) for zeros, ones in pairs
+        PairTest(outcomes=outcomes_of([(zeros[: len(ones)], ones[: len(zeros)])])) for zeros, ones in pairs
     ]
     logs = [test.log_e_value(CLAIM, DELTA, 0.05) for test in alone]
     slow = np.logaddexp.reduce(logs) - np.log(len(logs))

@@ -21,7 +21,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.canaries import OneRunTest
 from epsilometer.proofs.claim_tests import FixedCounts, largest_refuted
-from epsilometer.proofs.pairs import Bets
+from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.proof import prove
 from studies.draws import counts_of, draw_bases
 from studies.mechanisms import MECHANISMS, Mechanism, Null, RandomisedResponse
@@ -44,8 +44,7 @@ Calls = list[tuple[BoolArray, BoolArray]]
 
 def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
     """Log e-value against a claim after each pair of models, replicate by replicate over all bases."""
-    bets = Bets.on([base.complete_pairs for base in scores.bases])
-    return bets.path(epsilon, delta)
+    return PairTest.of(scores.bases).path(epsilon, delta)
 
 
 @cache

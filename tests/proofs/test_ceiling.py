@@ -15,7 +15,8 @@ from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.ceiling import ceiling, times_enough
-from epsilometer.proofs.pairs import BEST, Bets, PairTest
+from epsilometer.proofs.outcomes import HIGH_WITH, LOW_WITHOUT, best_outcomes
+from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.proof import claim_test_of, prove
 from epsilometer.proofs.refuting import ACCURACY, refuted_up_to
 
@@ -124,8 +125,8 @@ def test_no_outcome_gains_a_bettor_more_than_the_best(delta: float) -> None:
     for epsilon in (0.1, 1.0, 4.0, 9.0):
         against = bettors_against(epsilon, delta)
         log_e = against.log_e[against.weight > 0]
-        assert (log_e[:, BEST] >= log_e.max(axis=1) - 1e-12).all()
-        assert (log_e[:, BEST] > 0).all()  # so nobody sits out
+        assert (log_e[:, HIGH_WITH | LOW_WITHOUT] >= log_e.max(axis=1) - 1e-12).all()
+        assert (log_e[:, HIGH_WITH | LOW_WITHOUT] > 0).all()  # so nobody sits out
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "bases" in kind or "sizes" in kind])
@@ -162,7 +163,7 @@ def test_the_audit_that_is_said_to_be_enough_is(kind: str, claim: float) -> None
 
 
 def test_an_audit_of_the_size_that_is_enough_refutes_the_claim() -> None:
-    most = PairTest(bets=Bets.best([20] * 3)).most_provable
+    most = PairTest(outcomes=best_outcomes([20] * 3)).most_provable
     times = times_enough(partial(most, 1e-5, ERROR), 5.0, 120)
     assert times is not None
     larger = models([(round(20 * times) + 1,) * 2] * 3, PERFECT, 1.0)
@@ -171,7 +172,7 @@ def test_an_audit_of_the_size_that_is_enough_refutes_the_claim() -> None:
 
 
 def test_no_feasible_audit_is_enough_for_some_claims() -> None:
-    most = partial(PairTest(bets=Bets.best([100])).most_provable, 1e-5, ERROR)
+    most = partial(PairTest(outcomes=best_outcomes([100])).most_provable, 1e-5, ERROR)
     assert times_enough(most, 3.0, 200) == 1
     assert times_enough(most, 20.0, 200) is None  # exp(20) models
     # Canaries share the probability delta: more of them prove no more.

@@ -13,7 +13,8 @@ from scipy.stats import t as student
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.proofs import bettors, outcomes
 from epsilometer.proofs.bettors import Bettors, bettors_against
-from epsilometer.proofs.pairs import Bets, PairTest
+from epsilometer.proofs.outcomes import Outcomes, outcomes_of
+from epsilometer.proofs.pairs import PairTest, every_pair, log_mixtures, multiplied
 from epsilometer.proofs.refuting import LARGEST_CLAIM
 
 CLAIMS = [(0.0, 0.0), (0.7, 1e-5), (1.0, 0.1), (3.0, 1e-3), (5.0, 0.0)]
@@ -226,7 +227,7 @@ def test_outcomes_are_those_of_a_slow_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)
     zeros, ones = drawn(rng, 60 + 400 * (seed == 0))
     codes, errors = slow_outcomes(zeros, ones)
-    found = Bets.on([(zeros, ones)])
+    found = outcomes_of([(zeros, ones)])
     np.testing.assert_array_equal(found.codes, codes)
     np.testing.assert_allclose(found.cut_errors, errors, atol=1e-12)
 
@@ -234,9 +235,9 @@ def test_outcomes_are_those_of_a_slow_loop(seed: int) -> None:
 def test_a_pair_is_judged_by_its_past_alone() -> None:
     rng = np.random.default_rng(3)
     zeros, ones = rng.normal(size=70), rng.normal(size=70) + 1
-    whole = Bets.on([(zeros, ones)])
+    whole = outcomes_of([(zeros, ones)])
     for pairs in (3, 20, 69):
-        other = Bets.on([(np.append(zeros[:pairs], 50.0), np.append(ones[:pairs], -50.0))])
+        other = outcomes_of([(np.append(zeros[:pairs], 50.0), np.append(ones[:pairs], -50.0))])
         np.testing.assert_array_equal(other.codes[:, :pairs], whole.codes[:, :pairs])
         np.testing.assert_array_equal(other.cut_errors, whole.cut_errors[:, : pairs + 1])
 
@@ -244,10 +245,10 @@ def test_a_pair_is_judged_by_its_past_alone() -> None:
 # --- capital ----------------------------------------------------------------------------------------
 
 
-def slow_capitals(bets: Bets, against: Bettors) -> FloatArray:
-    """Capital of each bettor with each gate, with its prior weight, on each base."""
-    found = np.ones((len(bets), len(against.weight), len(bettors.GATES)))
-    for base, bettor in np.ndindex(found.shape[:2]):
+def slow_capitals(bets: Outcomes, against: Bettors) -> FloatArray:
+    """Capital of each bettor on each base."""
+    found = np.ones((len(bets.starts) - 1, len(against.weight)))
+    for base, bettor in np.ndindex(found.shape):
         paper, placed = 0.0, 0
         log_e, place = against.log_e[bettor], against.placement[bettor]
         first, last = bets.starts[base : base + 2]
@@ -262,9 +263,8 @@ def slow_capitals(bets: Bets, against: Bettors) -> FloatArray:
                     for zero, chance0 in ((1.0, high0), (0.0, 1 - high0))
                     for one, chance1 in ((0.0, low1), (1.0, 1 - low1))
                 )
-            for gate, (least, pairs) in enumerate(bettors.GATES):
-                if seen >= least - 1e-12 and placed >= pairs:
-                    found[base, bettor, gate] *= exp(log_e[code])
+            if seen >= against.least[bettor] - 1e-12 and placed >= against.after[bettor]:
+                found[base, bettor] *= exp(log_e[code])
             paper += log_e[code]
             placed += 1
         found[base, bettor] *= exp(bets.incomplete[base] * min(log_e.min(), 0))
@@ -276,24 +276,24 @@ def test_capital_is_that_of_a_slow_loop(seed: int) -> None:
     """Multiplied over bases and then mixed; or, if bases share models, mixed and then averaged."""
     rng = np.random.default_rng(seed)
     pairs = [drawn(rng, size) for size in rng.integers(0, 40, size=5)]
-    bets = Bets.on(pairs, rng.integers(0, 3, size=5).tolist())
+    bets = outcomes_of(pairs, rng.integers(0, 3, size=5).tolist())
     for epsilon, delta in CLAIMS:
         against = bettors_against(epsilon, delta)
-        capitals, weight = slow_capitals(bets, against), against.weight / len(bettors.GATES)
+        capitals = slow_capitals(bets, against)
         for independent, expected in (
-            (True, weight @ capitals.prod(axis=0).sum(axis=-1)),
-            (False, (capitals.sum(axis=-1) @ weight).mean()),
+            (True, against.weight @ capitals.prod(axis=0)),
+            (False, (capitals @ against.weight).mean()),
         ):
-            test = PairTest(bets=bets, independent=independent)
+            test = PairTest(outcomes=bets, independent=independent)
             assert test.log_e_value(epsilon, delta, 0.05) == pytest.approx(log(expected), abs=1e-9)
 
 
 def test_claims_are_refuted_by_the_e_value_whatever_was_tried_before() -> None:
     """The favourites of one claim only save time on the next."""
     rng = np.random.default_rng(6)
-    test = PairTest(bets=Bets.on([(rng.normal(size=90), rng.normal(size=90) + 2)] * 2))
+    test = PairTest(outcomes=outcomes_of([(rng.normal(size=90), rng.normal(size=90) + 2)] * 2))
     for epsilon in rng.permutation(np.linspace(0, 4, 41)):
-        fresh = PairTest(bets=test.bets).log_e_value(epsilon, 1e-5, 0.05)
+        fresh = PairTest(outcomes=test.outcomes).log_e_value(epsilon, 1e-5, 0.05)
         assert test.refutes(epsilon, 1e-5, 0.05) == (fresh >= log(20))
 
 
@@ -302,17 +302,18 @@ def test_bases_that_are_added_later_change_no_capital_on_others() -> None:
     pairs = [(rng.normal(size=size), rng.normal(size=size) + 1.5) for size in (40, 7, 60)]
     against = bettors_against(0.5, 1e-5)
     chosen = np.flatnonzero(against.weight > 0)
-    weight = Bets.on([(np.empty(0), np.empty(0))]).log_shares(against, chosen)
+    weight = multiplied(outcomes_of([(np.empty(0), np.empty(0))]), against, chosen)
     first, last, both = (
-        Bets.on(each).log_shares(against, chosen) - weight for each in (pairs[:2], pairs[2:], pairs)
+        multiplied(outcomes_of(each), against, chosen) - weight
+        for each in (pairs[:2], pairs[2:], pairs)
     )
     np.testing.assert_allclose(first + last, both, atol=1e-9)
     assert np.abs(last).max() > 1
     for order in ([2, 0, 1], [1, 2, 0]):  # nor does it matter how bases take turns
-        moved = Bets.on([pairs[n] for n in order]).log_shares(against, chosen) - weight
+        moved = multiplied(outcomes_of([pairs[n] for n in order]), against, chosen) - weight
         np.testing.assert_allclose(moved, both, atol=1e-9)
     np.testing.assert_allclose(
-        Bets.on(pairs).log_mixtures(against)[:2], Bets.on(pairs[:2]).log_mixtures(against)
+        log_mixtures(outcomes_of(pairs), against)[:2], log_mixtures(outcomes_of(pairs[:2]), against)
     )
 
 
@@ -324,7 +325,7 @@ def growth(past: FloatPair, values: FloatArray, leak: float, claim: float, delta
         (np.append(zeros, values[zero]), np.append(ones, values[one]))
         for zero, one in product(range(4), repeat=2)
     ]
-    logs = Bets.on([*after, (zeros, ones)]).log_mixtures(bettors_against(claim, delta))
+    logs = log_mixtures(outcomes_of([*after, (zeros, ones)]), bettors_against(claim, delta))
     return float(chances @ np.exp(logs[:-1] - logs[-1]))
 
 
@@ -352,8 +353,8 @@ def test_means_over_all_data_of_a_small_audit(epsilon: float, delta: float) -> N
                    zip(extreme(leak, delta), (zeros, ones), strict=True)]  # fmt: skip
         return float((chances[0] * chances[1]) @ capital)
 
-    bets = Bets.on(list(zip(zeros, ones, strict=True)))
-    capital = np.exp(bets.log_mixtures(bettors_against(epsilon, delta)))
+    bets = outcomes_of(list(zip(zeros, ones, strict=True)))
+    capital = np.exp(log_mixtures(bets, bettors_against(epsilon, delta)))
     assert np.ptp(capital) > 0.05  # there were bets
     assert mean(epsilon) <= 1 + 1e-9
     assert mean(epsilon + 1.5) > 1  # the control

@@ -17,8 +17,8 @@ from epsilometer.errors import InputError
 from epsilometer.model.count_tables import MeasuredBy
 from epsilometer.model.counts import counts_of
 from epsilometer.proofs.claim_tests import ByEValue, largest_refuted
-from epsilometer.proofs.outcomes import PAIRS_BEFORE_BETS
-from epsilometer.proofs.pairs import Bets, PairTest
+from epsilometer.proofs.outcomes import PAIRS_BEFORE_BETS, outcomes_of
+from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.proof import prove, refuted_together
 from studies.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
 from studies.proofs import PEEKING, PROOF, RefutationCell, path
@@ -163,7 +163,7 @@ def test_a_path_ends_at_the_e_value() -> None:
     along = path(scores, 0.4, 1e-5)
     assert len(along) == 3 * 80
     assert np.exp(along[-1]) == pytest.approx(proof.e_value)
-    np.testing.assert_allclose(along[: 3 * PAIRS_BEFORE_BETS], 0.0, atol=1e-12)
+    np.testing.assert_allclose(along[:PAIRS_BEFORE_BETS], 0.0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_sorted_scores_without_shuffling_would_prove_too_much() -> None:
     without = np.sort(rng.normal(size=400))[::-1]
     with_point = np.sort(rng.normal(size=400) + 0.5)[::-1]
     truth = 1.99  # of that shift at delta = 1e-5
-    as_they_stand = PairTest(bets=Bets.on([(without, with_point)]))
+    as_they_stand = PairTest(outcomes=outcomes_of([(without, with_point)]))
     assert as_they_stand.log_e_value(truth, 1e-5, 0.05) > np.log(20)
     proof = prove(em.Scores(without=[without], with_point=[with_point]), delta=1e-5)
     assert not proof.any_time
@@ -248,7 +248,9 @@ def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
         without.append(zeros)
         with_point.append(ones)
     scores = em.Scores(without=without, with_point=with_point)
-    as_they_stand = PairTest(bets=Bets.on([base.in_training_order for base in scores.bases]))
+    as_they_stand = PairTest(
+        outcomes=outcomes_of([base.in_training_order for base in scores.bases])
+    )
     if how == "opposite":  # the control: in the given order, noise would refute
         assert as_they_stand.log_e_value(0.0, 0.0, 0.05) > np.log(20)
     assert not prove(scores, delta=0.0).any_time

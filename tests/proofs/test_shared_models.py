@@ -13,8 +13,8 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
-from epsilometer.proofs.outcomes import RANK_RATES
-from epsilometer.proofs.pairs import Bets, PairTest
+from epsilometer.proofs.outcomes import RANK_RATES, outcomes_of
+from epsilometer.proofs.pairs import PairTest, log_mixtures
 from epsilometer.proofs.proof import claim_test_of, prove
 from epsilometer.proofs.shared_models import DRAWN, FAIR, SharedModels
 
@@ -45,7 +45,7 @@ def failing(fails: BoolArray, member: BoolArray) -> FloatArray:
     """
     value = np.where(fails[:, None], np.where(member, 1.0, -1.0), 0.0)
     found = evidence(value, member)
-    together = PairTest(bets=found.bets).log_e_value(0.0, FAILS, 0.05)
+    together = PairTest(outcomes=found.outcomes).log_e_value(0.0, FAILS, 0.05)
     return np.exp([found.log_e_value_by_point(0.0, FAILS), together])
 
 
@@ -92,10 +92,10 @@ def test_by_point_is_the_average_of_the_pairs_of_the_points(ties: bool) -> None:
     if ties:
         scores = PoolScores(value=np.rint(scores.value), member=scores.member)
     parts = [(scores.value[~m, n], scores.value[m, n]) for n, m in enumerate(scores.member.T)]
-    alone = [Bets.on([(zeros[: len(ones)], ones[: len(zeros)])]) for zeros, ones in parts]
+    alone = [outcomes_of([(zeros[: len(ones)], ones[: len(zeros)])]) for zeros, ones in parts]
     fast = SharedModels.of_pool(scores)
     for epsilon, delta in ((0.0, 0.0), (0.7, 1e-5), (3.0, 0.1)):
-        slow = [PairTest(bets=bets).log_e_value(epsilon, delta, 0.05) for bets in alone]
+        slow = [PairTest(outcomes=bets).log_e_value(epsilon, delta, 0.05) for bets in alone]
         expected = np.log(np.mean(np.exp(slow)))
         assert fast.log_e_value_by_point(epsilon, delta) == pytest.approx(expected, abs=1e-9)
 
@@ -124,7 +124,9 @@ def test_matrix_and_points_agree_in_any_order_of_rows() -> None:
         assert found.assumes == of_matrix.assumes == FAIR
         assert not found.any_time
     one, two = (SharedModels.of_scores(each) for each in (points, shuffled))
-    capitals = [np.sort(each.bets.log_mixtures(bettors_against(0.5, 1e-5))) for each in (one, two)]
+    capitals = [
+        np.sort(log_mixtures(each.outcomes, bettors_against(0.5, 1e-5))) for each in (one, two)
+    ]
     np.testing.assert_allclose(capitals[0], capitals[1])
 
 
@@ -171,7 +173,7 @@ def test_infinite_scores_are_the_highest_and_lowest() -> None:
     found = evidence(ends, scores.member)
     expected = SharedModels.of_pool(scores)
     assert found.bound_by_model(1e-5, 0.05) == expected.bound_by_model(1e-5, 0.05)
-    codes = [each.bets.codes[: len(RANK_RATES)] for each in (found, expected)]
+    codes = [each.outcomes.codes[: len(RANK_RATES)] for each in (found, expected)]
     np.testing.assert_array_equal(codes[0], codes[1])
     # Fits leave them out, and what is beyond a finite threshold is beyond it.
     e_values = [each.log_e_value(0.3, 1e-5, 0.05) for each in (found, expected)]
@@ -190,7 +192,7 @@ def test_points_without_pairs_count_and_prove_nothing() -> None:
     member = np.zeros((10, 3), dtype=bool)
     member[:5, 0] = True
     found = evidence(np.zeros((10, 3)), member, fair_coins=False)
-    capitals = found.bets.log_mixtures(bettors_against(0.0, 0.0))
+    capitals = log_mixtures(found.outcomes, bettors_against(0.0, 0.0))
     np.testing.assert_allclose(capitals[1:], 0.0, atol=1e-12)
     empty = evidence(np.zeros((10, 2)), np.zeros((10, 2), dtype=bool), fair_coins=False)
     assert empty.log_e_value(0.0, 0.0, 0.05) == pytest.approx(0.0)

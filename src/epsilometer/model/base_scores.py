@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,36 @@ Models = Sequence[tuple[ArrayLike, ArrayLike]] | None
 
 #: Number of distinct scores above which two equal batches cannot be a coincidence.
 DISTINCT = 10
+
+
+class PlannedOrder(NamedTuple):
+    """An order of the pairs of all bases that was fixed before they were trained.
+
+    Attributes
+    ----------
+    sizes
+        Numbers of bases and of pairs per base that were planned, first and after each growth.  Pairs of
+        an earlier plan come first; within a plan base by base.
+    numbers
+        The number of each base that has scores.
+    """
+
+    sizes: IntArray
+    numbers: IntArray
+
+    def leading(self, complete: Sequence[int]) -> IntArray:
+        """The pairs up to the first that is not complete: (place among the bases with scores, pair)."""
+        bases, pairs = self.sizes.max(axis=0)
+        base, pair = np.divmod(np.arange(bases * pairs), pairs)
+        within = (base < self.sizes[:, :1]) & (pair < self.sizes[:, 1:])
+        plan = np.where(within.any(axis=0), within.argmax(axis=0), len(self.sizes))
+        found = np.zeros(bases, dtype=np.int64)
+        found[self.numbers] = complete
+        order = np.lexsort([pair, base, plan])
+        ready = pair[order] < found[base[order]]
+        order = order[: len(order) if ready.all() else int(np.argmin(ready))]
+        place = np.searchsorted(self.numbers, base[order])
+        return np.stack([place, pair[order]], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

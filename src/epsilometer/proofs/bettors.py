@@ -18,11 +18,13 @@ likelihood ratio would; whatever it assumes, its e-values are valid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cache
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.special import expit, logit
 
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.proofs.outcomes import (
@@ -36,27 +38,33 @@ from epsilometer.proofs.outcomes import (
     RANK_RATES,
 )
 
-#: Assumed rare rate, relative to the rate of its fitted threshold.
-TIMES_FITTED = (1.0, 3.0)
-
-#: Assumed common rate: its logit is above the claim's boundary by these.
-LOGIT_STEPS = (0.5, 1.5, 3.0)
-
-#: Assumed errors at the cut, both alike, relative to the least that the claim allows.
-CUT_ERRORS = (0.9, 0.7, 0.3, 0.02)
-
 #: Directions of a bettor: false positives, false negatives, or both at once (three outcomes).
 FALSE_POSITIVES, FALSE_NEGATIVES, BOTH = 0, 1, 2
 
-#: A bettor stays out of a base while its capital there, had it always bet, is below the first number
-#: (logarithm), or before so many pairs.
-GATES = ((-3.0, 0), (0.0, 7))
+#: When a bettor bets on a base: while its capital there, had it always bet, is at least the first number
+#: (logarithm), and after so many pairs.  Bettors that assume much stay out of bases until these leak.
+EARLY, LATE, WINNING = (-3.0, 0), (0.25, 6), (0.0, 0)
 
-#: Prior weights of placements at ranks, at fits, and at the cut; of three outcomes relative to two.
-WEIGHT_RANKS, WEIGHT_FITS, WEIGHT_CUT, WEIGHT_BOTH = 0.2, 0.5, 0.3, 3.5
+#: Assumed common rate: its logit is above the claim's boundary by the first number; the gate, and the
+#: share of the prior weight.  For one threshold, and for both.
+STEPS_ONE = ((1.75, EARLY, 0.85), (2.75, LATE, 0.15))
+STEPS_BOTH = (
+    (0.5, EARLY, 0.4),
+    (0.9, EARLY, 0.15),
+    (1.5, EARLY, 0.1),
+    (2.0, LATE, 0.2),
+    (3.5, LATE, 0.15),
+)
 
-#: Prior of the claim's boundary at a bettor's rare rate: centre, and width of its logarithm.
-BOUNDARY_CENTRE, BOUNDARY_WIDTH = 0.1, 1.3
+#: Assumed errors at the cut, both alike, relative to the least that the claim allows.
+CUT_ERRORS = ((0.9, EARLY, 0.2), (0.7, EARLY, 0.15), (0.3, WINNING, 0.2), (0.02, WINNING, 0.45))
+
+#: Prior weights of all bettors with one threshold at ranks, with both, the same at fits, at the cut.
+WEIGHTS = (0.03, 0.09, 0.2, 0.48, 0.2)
+
+#: Prior of the claim's boundary at a bettor's rare rate, for the same: centre, and width of its
+#: logarithm.
+BOUNDARIES = ((0.03, 1.2), (0.3, 0.8), (0.015, 0.9), (0.06, 1.4))
 
 #: Boundaries above this leave nothing to bet on.
 LARGEST_BOUNDARY = 0.97
@@ -68,14 +76,15 @@ LEAST_ERROR = 1e-15
 BISECTIONS = 50
 
 
-@dataclass(frozen=True, eq=False)
-class Bettors:
+class Bettors(NamedTuple):
     """All bettors, in an order that does not depend on the claim.
 
     Attributes
     ----------
     placement, direction
         Of each bettor.
+    least, after
+        The gate of each bettor: least paper capital, and number of pairs.
     weight
         Prior weight of each bettor, 0 if its rates do not violate the claim; the sum is 1.
     log_e
@@ -84,76 +93,70 @@ class Bettors:
 
     placement: IntArray
     direction: IntArray
+    least: FloatArray
+    after: FloatArray
     weight: FloatArray
     log_e: FloatArray
+
+    @property
+    def used(self) -> IntArray:
+        """Numbers of the bettors whose rates violate the claim."""
+        return np.flatnonzero(self.weight > 0)
+
+
+@cache
+def _all() -> FloatArray:
+    """Placement, direction, rate, step, gate and share of every bettor; at the cut errors as rates."""
+    rows = [
+        (place, direction, rate, step, *gate, share)
+        for place, rate in enumerate((*RANK_RATES, *FIT_RATES))
+        for direction in (FALSE_POSITIVES, FALSE_NEGATIVES, BOTH)
+        for step, gate, share in (STEPS_BOTH if direction == BOTH else STEPS_ONE)
+    ]
+    rows += [(CUT, BOTH, error, 0.0, *gate, share) for error, gate, share in CUT_ERRORS]
+    return np.array(rows).T
 
 
 def bettors_against(epsilon: float, delta: float) -> Bettors:
     """The bettors against a claim."""
-    parts = _bettors(
-        exp(epsilon),
-        delta,
-        np.array(RANK_RATES),
-        np.array(FIT_RATES),
-        np.array(TIMES_FITTED),
-        np.array(LOGIT_STEPS),
-        np.array(CUT_ERRORS),
-    )
-    return Bettors(*parts)
+    odds = exp(epsilon)
+    place, way, rate, step, least, after, share = _all()
+    placement, direction = place.astype(np.int64), way.astype(np.int64)
+    cut, both = placement == CUT, (direction == BOTH).astype(np.int64)
+    rare = np.where(cut, np.maximum(rate * (1 - delta) / (1 + odds), LEAST_ERROR), rate)
+    boundary = odds * rare + delta
+    used = boundary < LARGEST_BOUNDARY
+    common = np.where(cut, 1 - rare, expit(logit(np.where(used, boundary, 0.5)) + step))
+    used = cut | (used & ((both == 0) | (rare + common <= 1)))
+    group = np.where(cut, len(BOUNDARIES), 2 * (placement >= len(RANK_RATES)) + both)
+    centre, width = np.array((*BOUNDARIES, (1.0, np.inf)))[group].T
+    prior = np.exp(-0.5 * (np.log(boundary / centre) / width) ** 2)
+    weight = used * prior * share
+    total = np.bincount(group, weight, len(WEIGHTS))
+    weight *= (np.array(WEIGHTS) / np.where(total > 0, total, 1.0))[group]
+    # One threshold: the cut is bet on as on few false positives.
+    bets = np.where(cut, FALSE_POSITIVES, direction)
+    log_e = _log_e_values(bets, rare, common, used, odds, delta)
+    return Bettors(placement, direction, least, after, weight / weight.sum(), log_e)
 
 
 @njit(cache=True)
-def _bettors(
+def _log_e_values(
+    direction: IntArray,
+    rare: FloatArray,
+    common: FloatArray,
+    used: np.ndarray,
     odds: float,
     delta: float,
-    rank_rates: FloatArray,
-    fit_rates: FloatArray,
-    times: FloatArray,
-    steps: FloatArray,
-    cut_errors: FloatArray,
-) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-    rates = len(rank_rates) + len(times) * len(fit_rates)
-    size = 3 * len(steps) * rates + len(cut_errors)
-    placement, direction = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    weight, log_e = np.zeros(size), np.zeros((size, OUTCOMES))
-    number, totals = 0, np.zeros(2)
-    for which in range(rates):
-        fitted = which - len(rank_rates)
-        place = which if fitted < 0 else len(rank_rates) + fitted % len(fit_rates)
-        rare = (
-            rank_rates[which]
-            if fitted < 0
-            else fit_rates[fitted % len(fit_rates)] * times[fitted // len(fit_rates)]
-        )
-        boundary = odds * rare + delta
-        prior = 0.0
-        if boundary < LARGEST_BOUNDARY:
-            prior = exp(-0.5 * (log(boundary / BOUNDARY_CENTRE) / BOUNDARY_WIDTH) ** 2)
-        for step in steps:
-            common = 1.0
-            if prior > 0:
-                common = 1 / (1 + (1 - boundary) / boundary * exp(-step))
-            for way in range(3):
-                placement[number], direction[number] = place, way
-                if prior > 0 and (way < BOTH or rare + common <= 1):
-                    weight[number] = prior * (WEIGHT_BOTH if way == BOTH else 1.0)
-                    totals[int(fitted >= 0)] += weight[number]
-                    if way == BOTH:
-                        _three(common, rare, odds, delta, log_e[number])
-                    else:
-                        _two(rare, common, odds, delta, way, log_e[number])
-                number += 1
-    for n in range(number):
-        fitted = int(placement[n] >= len(rank_rates))
-        if weight[n] > 0:
-            weight[n] *= (WEIGHT_FITS if fitted else WEIGHT_RANKS) / totals[fitted]
-    for relative in cut_errors:
-        wrong = max(relative * (1 - delta) / (1 + odds), LEAST_ERROR)
-        placement[number], direction[number] = CUT, BOTH
-        weight[number] = WEIGHT_CUT / len(cut_errors)
-        _two(wrong, 1 - wrong, odds, delta, FALSE_POSITIVES, log_e[number])
-        number += 1
-    return placement, direction, weight / weight.sum(), log_e
+) -> FloatArray:
+    """Log e-values of every bettor that is used: bettors x outcomes."""
+    log_e = np.zeros((len(rare), OUTCOMES))
+    for n in np.flatnonzero(used):
+        if direction[n] == BOTH:
+            _three(common[n], rare[n], odds, delta, log_e[n])
+        else:
+            _two(rare[n], common[n], odds, delta, direction[n], log_e[n])
+    return log_e
 
 
 @njit(cache=True)

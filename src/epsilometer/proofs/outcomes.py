@@ -11,14 +11,16 @@ the point are:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.stats import t as student
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
 
 #: Rates of errors at thresholds placed at ranks, and at fits.
 RANK_RATES = (0.0003, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5)
@@ -56,18 +58,51 @@ def fit_quantiles() -> FloatArray:
     return np.asarray(tails * np.sqrt(1 + 1 / sizes))
 
 
-def outcomes_of(
-    without: FloatArray, with_point: FloatArray, starts: IntArray
-) -> tuple[np.ndarray, FloatArray]:
-    """The outcomes of all pairs of all bases, and the errors that the cut made on each one's past.
+class Outcomes(NamedTuple):
+    """The outcomes of all pairs of many bases.
 
-    Scores of all bases are concatenated in the order of training, complete pairs only; base n has the
-    pairs from ``starts[n]`` to ``starts[n + 1]``.  Returns placements x pairs, and 2 x pairs.
+    Attributes
+    ----------
+    codes
+        The outcome of every pair for every placement; the pairs of all bases are concatenated.
+    cut_errors
+        The errors that the cut made on the past of every pair.
+    starts
+        Where the pairs of each base begin, and where the last ends.
+    incomplete
+        How many pairs of each base were begun, but are not complete.
     """
+
+    codes: np.ndarray
+    cut_errors: FloatArray
+    starts: IntArray
+    incomplete: IntArray
+
+
+def outcomes_of(pairs: Sequence[FloatPair], incomplete: Sequence[int] | None = None) -> Outcomes:
+    """Outcomes of the scores of complete pairs, for each base in the order of training."""
+    starts = _starts([len(without) for without, _ in pairs])
+    without, with_point = (np.concatenate(side).astype(float) for side in zip(*pairs, strict=True))
     codes = np.full((PLACEMENTS, len(without)), NO_BET, dtype=np.uint8)
     errors = np.zeros((2, len(without)))
     _all_bases(without, with_point, starts, np.array(RANK_RATES), fit_quantiles(), codes, errors)
-    return codes, errors
+    missing = [0] * len(pairs) if incomplete is None else incomplete
+    return Outcomes(codes, errors, starts, np.array(missing, dtype=np.int64))
+
+
+def best_outcomes(sizes: Sequence[int] | IntArray) -> Outcomes:
+    """The best possible outcomes of bases with so many pairs."""
+    starts = _starts(sizes)
+    pair = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+    codes = np.full((PLACEMENTS, len(pair)), HIGH_WITH | LOW_WITHOUT, dtype=np.uint8)
+    codes[:, pair < PAIRS_BEFORE_BETS] = NO_BET
+    for number, rate in enumerate(RANK_RATES):
+        codes[number, rate * (pair + 1) < LEAST_BEYOND] = NO_BET
+    return Outcomes(codes, np.zeros((2, len(pair))), starts, np.zeros(len(sizes), np.int64))
+
+
+def _starts(sizes: Sequence[int] | IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 @njit(cache=True)

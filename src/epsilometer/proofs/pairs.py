@@ -3,6 +3,10 @@
 `outcomes` places thresholds, `bettors` has the bets, `capital` adds them up.  Under the claim the
 capital does not grow on average, whatever was learnt from earlier pairs: it is an e-process.  The
 probability that it ever reaches 1 / error is at most error (Ville's inequality): valid at any time.
+
+Where the order of all pairs was fixed before they were trained, bettors that won earlier get more of the
+capital, and a claim that was refuted after some pair stays refuted: the *ordered* form.  Otherwise the
+result depends on the order within bases alone.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.model.base_scores import BaseScores
-from epsilometer.proofs import bettors, capital, outcomes
+from epsilometer.model.base_scores import BaseScores, PlannedOrder
+from epsilometer.proofs.bettors import Bettors, bettors_against
+from epsilometer.proofs.capital import along, capitals
 from epsilometer.proofs.ceiling import ceiling
+from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
 from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
 
 #: Standardised rank correlation above which scores are not considered to be in training order.
@@ -31,110 +37,21 @@ UNFAIR_SUM_OF_SQUARES = 1e-5
 #: Bettors that are tried before all others: most claims below the bound are refuted by these alone.
 FAVOURITES = 8
 
-#: Everything that a pair can do for a bettor: each model on its own side of its threshold.
-BEST = outcomes.HIGH_WITH | outcomes.LOW_WITHOUT
-
-_GATES = np.array(bettors.GATES)
+#: The ordered form spreads the capital by what bettors won, to this power.
+LEADERS = 2.0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Bets:
-    """The outcomes of bets on the pairs of many bases.
-
-    Attributes
-    ----------
-    codes
-        The outcome of every pair for every placement; the pairs of all bases are concatenated.
-    cut_errors
-        The errors that the cut made on the past of every pair.
-    starts
-        Where the pairs of each base begin, and where the last ends.
-    incomplete
-        How many pairs of each base were begun, but are not complete.
-    """
-
-    codes: np.ndarray
-    cut_errors: FloatArray
-    starts: IntArray
-    incomplete: IntArray
-
-    @classmethod
-    def on(cls, pairs: Sequence[FloatPair], incomplete: Sequence[int] | None = None) -> Bets:
-        """Bets on the scores of complete pairs, for each base in the order of training."""
-        sizes = [len(without) for without, _ in pairs]
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        sides = [np.concatenate(side).astype(float) for side in zip(*pairs, strict=True)]
-        codes, errors = outcomes.outcomes_of(sides[0], sides[1], starts)
-        missing = np.zeros(len(sizes), np.int64) if incomplete is None else np.array(incomplete)
-        return cls(codes=codes, cut_errors=errors, starts=starts, incomplete=missing)
-
-    @classmethod
-    def best(cls, sizes: Sequence[int] | IntArray) -> Bets:
-        """The best possible outcome for bases with so many pairs."""
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        pair = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
-        codes = np.full((outcomes.PLACEMENTS, len(pair)), BEST, dtype=np.uint8)
-        codes[:, pair < outcomes.PAIRS_BEFORE_BETS] = outcomes.NO_BET
-        for number, rate in enumerate(outcomes.RANK_RATES):
-            codes[number, rate * (pair + 1) < outcomes.LEAST_BEYOND] = outcomes.NO_BET
-        nothing = np.zeros(len(starts) - 1, np.int64)
-        return cls(
-            codes=codes, cut_errors=np.zeros((2, len(pair))), starts=starts, incomplete=nothing
-        )
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __getitem__(self, base: int) -> Bets:
-        own = slice(self.starts[base], self.starts[base + 1])
-        return Bets(
-            codes=self.codes[:, own],
-            cut_errors=self.cut_errors[:, own],
-            starts=np.array([0, own.stop - own.start]),
-            incomplete=self.incomplete[base : base + 1],
-        )
-
-    @property
-    def _data(self) -> tuple[np.ndarray, FloatArray, IntArray, IntArray]:
-        return self.codes, self.cut_errors, self.starts, self.incomplete
-
-    def log_shares(self, against: bettors.Bettors, chosen: IntArray) -> FloatArray:
-        """Log capital of each of the chosen bettors with each gate, times its prior weight."""
-        capitals = capital.multiplied(*self._data, against.placement, against.log_e, _GATES, chosen)
-        return np.asarray(capitals + _log_weight(against, chosen)[:, None])
-
-    def log_mixtures(self, against: bettors.Bettors) -> FloatArray:
-        """Log capital of all bettors together, on each base alone."""
-        chosen = np.flatnonzero(against.weight > 0)
-        weight = _log_weight(against, chosen)
-        return np.asarray(
-            capital.by_base(*self._data, against.placement, against.log_e, _GATES, chosen, weight)
-        )
-
-    def path(self, epsilon: float, delta: float, *, power: float = 1.0) -> FloatArray:
-        """Log capital after every pair, replicate by replicate over all bases; see `capital.along`."""
-        against = bettors.bettors_against(epsilon, delta)
-        sizes = np.diff(self.starts)
-        base = np.repeat(np.arange(len(sizes)), sizes)
-        pair = np.arange(len(base)) - np.repeat(self.starts[:-1], sizes)
-        order = np.stack([base, pair], axis=1)[np.lexsort([base, pair])]
-        return np.asarray(
-            capital.along(
-                self.codes,
-                self.cut_errors,
-                self.starts,
-                order,
-                against.placement,
-                against.log_e,
-                _GATES,
-                against.weight,
-                power,
-            )
-        )
+def multiplied(outcomes: Outcomes, bettors: Bettors, chosen: IntArray) -> FloatArray:
+    """Log capital of the chosen bettors over all bases, times their weights."""
+    return np.asarray(
+        capitals(outcomes, bettors, chosen).sum(axis=0) + np.log(bettors.weight[chosen])
+    )
 
 
-def _log_weight(against: bettors.Bettors, chosen: IntArray) -> FloatArray:
-    return np.asarray(np.log(against.weight[chosen]) - math.log(len(_GATES)))
+def log_mixtures(outcomes: Outcomes, bettors: Bettors) -> FloatArray:
+    """Log capital of all bettors together, on each base alone."""
+    logs = capitals(outcomes, bettors, bettors.used) + np.log(bettors.weight[bettors.used])
+    return np.asarray(np.logaddexp.reduce(logs, axis=1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,23 +60,32 @@ class PairTest:
 
     Attributes
     ----------
-    bets
-        On the complete pairs, in the order in which they were trained.
+    outcomes
+        Of the complete pairs, in the order in which they were trained.
+    planned_order
+        The order of the pairs of all bases, if it was fixed in advance: (base, pair) rows.
     ordered
-        Whether this order is known; otherwise it was drawn at random.
+        Whether the order within bases is known; otherwise it was drawn at random.
     planned
         Whether the numbers of models must have been fixed in advance.
     independent
         Whether models of different bases are independent; otherwise bases are averaged.
     """
 
-    bets: Bets
+    outcomes: Outcomes
+    planned_order: IntArray | None = None
     ordered: bool = True
     planned: bool = False
     independent: bool = True
 
     @classmethod
-    def of(cls, bases: Sequence[BaseScores], *, independent: bool = True) -> PairTest:
+    def of(
+        cls,
+        bases: Sequence[BaseScores],
+        *,
+        independent: bool = True,
+        order: PlannedOrder | None = None,
+    ) -> PairTest:
         """From bases; bases in unknown or sorted order are shuffled."""
         pairs = [base.complete_pairs for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(
@@ -167,8 +93,12 @@ class PairTest:
         )
         if not ordered:
             pairs = [_shuffled(base) for base in bases]
+        rows = None
+        if order is not None and ordered and independent:
+            rows = order.leading([len(without) for without, _ in pairs])
         return cls(
-            bets=Bets.on(pairs, [base.incomplete for base in bases]),
+            outcomes=outcomes_of(pairs, [base.incomplete for base in bases]),
+            planned_order=rows,
             ordered=ordered,
             planned=any(base.planned for base in bases),
             independent=independent,
@@ -195,16 +125,27 @@ class PairTest:
             )
         return premise
 
+    def path(self, epsilon: float, delta: float, *, enough: float = math.inf) -> FloatArray:
+        """Log capital after every pair: in the planned order, else base by base."""
+        order, power = self.planned_order, LEADERS
+        if order is None:
+            order, power = every_pair(self.outcomes.starts), 1.0
+        return np.asarray(
+            along(self.outcomes, order, bettors_against(epsilon, delta), power, enough)
+        )
+
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
+        """Log e-value against a claim; of the ordered form, the largest so far."""
         del error
-        against = bettors.bettors_against(epsilon, delta)
+        if self.planned_order is not None:
+            return float(self.path(epsilon, delta).max(initial=0.0))
+        bettors = bettors_against(epsilon, delta)
         if not self.independent:
-            mixtures = self.bets.log_mixtures(against)
+            mixtures = log_mixtures(self.outcomes, bettors)
             return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
-        chosen = np.flatnonzero(against.weight > 0)
-        shares = self.bets.log_shares(against, chosen)
-        self._favourites[:] = chosen[np.argsort(-shares.max(axis=1))[:FAVOURITES]].tolist()
-        return float(np.logaddexp.reduce(shares, axis=None))
+        logs = multiplied(self.outcomes, bettors, bettors.used)
+        self._favourites[:] = bettors.used[np.argsort(-logs)[:FAVOURITES]].tolist()
+        return float(np.logaddexp.reduce(logs))
 
     @cached_property
     def _favourites(self) -> list[int]:
@@ -213,27 +154,32 @@ class PairTest:
 
     def refutes(self, epsilon: float, delta: float, error: float) -> bool:
         needed = -math.log(error) - LOG_E_VALUE_ROUNDING
+        if self.planned_order is not None:
+            return bool(self.path(epsilon, delta, enough=needed).max(initial=0.0) >= needed)
         if self.independent and self._favourites:
-            against = bettors.bettors_against(epsilon, delta)
-            chosen = np.array(
-                [n for n in self._favourites if against.weight[n] > 0], dtype=np.int64
-            )
+            bettors = bettors_against(epsilon, delta)
+            chosen = np.intersect1d(self._favourites, bettors.used)
             # The capital of some bettors is a part of that of all.
-            if (
-                len(chosen)
-                and np.logaddexp.reduce(self.bets.log_shares(against, chosen), axis=None) >= needed
-            ):
+            if np.logaddexp.reduce(multiplied(self.outcomes, bettors, chosen)) >= needed:
                 return True
         return self.log_e_value(epsilon, delta, error) >= needed
 
     def at_best(self, times: float = 1.0) -> PairTest:
         """The same test with the best possible outcome, of so many times as many models."""
-        sizes = np.ceil(times * (np.diff(self.bets.starts) + self.bets.incomplete)).astype(np.int64)
-        return PairTest(bets=Bets.best(sizes), independent=self.independent)
+        sizes = np.diff(self.outcomes.starts) + self.outcomes.incomplete
+        best = best_outcomes(np.ceil(times * sizes).astype(np.int64))
+        order = None if self.planned_order is None else every_pair(best.starts)
+        return PairTest(outcomes=best, planned_order=order, independent=self.independent)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         best = self.at_best(times)
         return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
+
+
+def every_pair(starts: IntArray) -> IntArray:
+    """All pairs, base by base: (base, pair) rows."""
+    base = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return np.stack([base, np.arange(len(base)) - starts[base]], axis=1)
 
 
 def _sorted(pairs: Sequence[FloatPair]) -> bool:

@@ -33,7 +33,8 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.claim_tests import DEPENDENT
-from epsilometer.proofs.pairs import Bets
+from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
+from epsilometer.proofs.pairs import log_mixtures
 from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
 
 FAIR = (
@@ -112,8 +113,8 @@ class SharedModels:
     # --- by point ---------------------------------------------------------------------------------
 
     @cached_property
-    def bets(self) -> Bets:
-        """The bets on the pairs of every point."""
+    def outcomes(self) -> Outcomes:
+        """Of the pairs of every point."""
         pairs = self.sizes.min(axis=1)
         ends = np.cumsum(self.sizes, axis=0)
         sides = [
@@ -123,11 +124,11 @@ class SharedModels:
                 (self.with_point, (ends[:, 1], self.sizes[:, 1], pairs)),
             )
         ]
-        return Bets.on(list(zip(*sides, strict=True)))
+        return outcomes_of(list(zip(*sides, strict=True)))
 
     def log_e_value_by_point(self, epsilon: float, delta: float) -> float:
         """Log of the mean capital over points."""
-        mixtures = self.bets.log_mixtures(bettors_against(epsilon, delta))
+        mixtures = log_mixtures(self.outcomes, bettors_against(epsilon, delta))
         return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
 
     # --- by model ---------------------------------------------------------------------------------
@@ -177,14 +178,14 @@ class SharedModels:
         # Points with the same number of pairs have the same best outcome.
         larger = replace(self, sizes=np.ceil(times * self.sizes).astype(np.int64))
         pairs, often = np.unique(larger.sizes.min(axis=1), return_counts=True)
-        best, weights = Bets.best(pairs), np.log(often / often.sum())
+        best, weights = best_outcomes(pairs), np.log(often / often.sum())
         # Members have equal scores, above all others, and are guessed together at every rank.
         ranks = Ranks().of(int(larger.sizes.sum()))
         guesses = np.full_like(ranks, larger.sizes[:, 1].sum())
         bound = larger._bound(guesses, guesses, delta, error / 2)
 
         def refuted(epsilon: float) -> bool:
-            mixtures = best.log_mixtures(bettors_against(epsilon, delta))
+            mixtures = log_mixtures(best, bettors_against(epsilon, delta))
             log_e = float(np.logaddexp.reduce(mixtures + weights))
             if self.fair_coins:
                 log_e = _with_bound(log_e, epsilon, bound, error)
