@@ -52,8 +52,8 @@ WARM_UP = 32
 #: Newton steps to the nearest allowed pair; after six nothing changes any more.
 NEWTON_STEPS = 8
 
-#: Largest separation of normal distributions that is considered.
-FARTHEST = 100.0
+#: Largest separation of normal distributions that is considered, and how far beyond it alternatives are.
+FARTHEST, WIDEST_GAP = 100.0, 10.0
 
 # --- the search for shared luck -------------------------------------------------------------------
 
@@ -104,6 +104,7 @@ def log_bets(mu: float, alternative: float) -> FloatArray:
     return np.log([f0, f1]) - math.log(both @ np.interp(allowed[1] / both, r, most) / 2)
 
 
+@lru_cache(maxsize=1000)
 def separation(epsilon: float, delta: float) -> float:
     """The largest mu at which N(0, 1) and N(mu, 1) are (epsilon, delta)-private; delta > 0.
 
@@ -115,11 +116,10 @@ def separation(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: float(Gaussian().delta(mu, epsilon)[0]) - delta, 0.0, FARTHEST))
 
 
-def cell_counts(rank: IntArray, coins: IntArray) -> IntArray:
-    """How many excluded and included canaries fall into each cell."""
+def cell_counts(rank: IntArray, coins: IntArray, order: IntArray) -> IntArray:
+    """How many excluded and included canaries fall into each cell, learnt in this order."""
     counts = np.zeros((2, CELLS), dtype=np.int64)
     past: list[int] = []
-    order = np.random.default_rng(len(rank)).permutation(len(rank))
     for place, (x, coin) in enumerate(
         zip(rank[order].tolist(), coins[order].tolist(), strict=True)
     ):
@@ -137,7 +137,7 @@ def log_e_value(counts: IntArray, epsilon: float, delta: float, error: float) ->
         return 0.0
     # A canary has information of about exp(-mu^2 / 8) / 4 on mu.
     gap = math.sqrt(8 * math.log(1 / error) / canaries) * math.exp(mu**2 / 16)
-    return float((counts * log_bets(mu, mu + gap)).sum())
+    return float((counts * log_bets(mu, mu + min(gap, WIDEST_GAP))).sum())
 
 
 @lru_cache(maxsize=4)
@@ -172,6 +172,15 @@ def _ranks(runs: tuple[BaseScores, ...]) -> tuple[IntArray, IntArray]:
     """Ranks of the scores of excluded and of included canaries in their order, which must be known."""
     without, with_point = BaseScores.of_batches(runs).arrival or (np.zeros(0, np.int64),) * 2
     return -without, -with_point
+
+
+def _counts_of(without: IntArray, with_point: IntArray) -> IntArray:
+    """The same in a random order, which neither scores nor coins have chosen."""
+    rank, coins = (
+        np.concatenate([without, with_point]),
+        np.repeat([0, 1], [len(without), len(with_point)]),
+    )
+    return cell_counts(rank, coins, np.random.default_rng(len(rank)).permutation(len(rank)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -233,8 +242,7 @@ class IndependentNoiseTest(ByEValue):
 
     @cached_property
     def _counts(self) -> IntArray:
-        sides = _ranks(self.scores.bases)
-        return cell_counts(np.concatenate(sides), np.repeat([0, 1], [len(side) for side in sides]))
+        return _counts_of(*_ranks(self.scores.bases))
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         if self.withheld(delta) is not None:
@@ -245,5 +253,5 @@ class IndependentNoiseTest(ByEValue):
         if delta == 0:
             return 0.0
         size = math.ceil(times * float((self.scores.trials_h0 + self.scores.trials_h1).sum()))
-        best = cell_counts(np.arange(size), np.repeat([0, 1], [size // 2, size - size // 2]))
+        best = _counts_of(*np.split(np.arange(size), [size // 2]))
         return ceiling(lambda epsilon: log_e_value(best, epsilon, delta, error) >= -math.log(error))
