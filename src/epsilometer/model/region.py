@@ -13,6 +13,7 @@ delta in [0, 1), and strength, alpha and beta in [0, 1].
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, exprel
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
@@ -34,7 +35,7 @@ def _unit(name: str, value: ArrayLike) -> FloatArray:
     return array
 
 
-def log_area(epsilon: ArrayLike, delta: float) -> FloatArray:
+def log_area(epsilon: ArrayLike, delta: ArrayLike) -> FloatArray:
     """Return the logarithm of the area of R(epsilon, delta).
 
     The area is 1 - 2 (1 - delta)^2 / (1 + e^epsilon), written here as
@@ -47,21 +48,11 @@ def log_area(epsilon: ArrayLike, delta: float) -> FloatArray:
     >>> round(float(np.exp(log_area(1.0, 0.1))), 6)
     0.564315
     """
-    delta = _validate.delta(delta)
-    epsilon = _nonnegative_epsilon(epsilon)
+    delta, epsilon = np.asarray(delta, dtype=float), _nonnegative_epsilon(epsilon)
+    for end in (delta.min(), delta.max()):
+        _validate.delta(float(end))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.tanh(epsilon / 2) + 2 * delta * (2 - delta) * _corner(epsilon)))
-
-
-def _corner(epsilon: FloatArray) -> FloatArray:
-    """1 / (1 + e^epsilon), the corner of R(epsilon, 0) on the diagonal, without overflow."""
-    small = np.exp(-epsilon)
-    return np.asarray(small / (1 + small))
-
-
-def _mean_decay(gap: FloatArray) -> FloatArray:
-    """(1 - e^-gap) / gap, which is 1 at gap = 0."""
-    return np.where(gap > 0, -np.expm1(-gap) / np.where(gap > 0, gap, 1.0), 1.0)
+        return np.asarray(np.log(np.tanh(epsilon / 2) + 2 * delta * (2 - delta) * expit(-epsilon)))
 
 
 def log_ring_area(epsilon: ArrayLike, delta: float, strength: ArrayLike) -> FloatArray:
@@ -107,7 +98,7 @@ def _log_ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatAr
     gap = (1 - strength) * epsilon
     # q(inner) - q(epsilon) = e^-inner (1 - e^-gap) / ((1 + e^-inner)(1 + e^-epsilon)).
     with np.errstate(divide="ignore"):
-        corner = np.log(epsilon) + 2 * np.log1p(-strength * delta) + np.log(_mean_decay(gap))
+        corner = np.log(epsilon) + 2 * np.log1p(-strength * delta) + np.log(exprel(-gap))
         corner = corner - inner - np.log1p(np.exp(-inner)) - np.log1p(np.exp(-epsilon))
         edge = np.log(delta * (2 - delta * (1 + strength))) - epsilon - np.log1p(np.exp(-epsilon))
     return np.asarray(np.log(2.0) + np.logaddexp(corner, edge))
@@ -228,9 +219,9 @@ def sample_rings(
     strength = _unit("strength", strength)
     shape = np.broadcast_shapes(epsilon.shape, strength.shape) if size is None else size
     inner, gap = strength * epsilon, (1 - strength) * epsilon
-    inner_corner = (1 - strength * delta) * _corner(inner)
-    outer_corner = (1 - delta) * _corner(epsilon)
-    growth = (1 - delta) * epsilon * _mean_decay(gap) / (1 + np.exp(-epsilon))
+    inner_corner = (1 - strength * delta) * expit(-inner)
+    outer_corner = (1 - delta) * expit(-epsilon)
+    growth = (1 - delta) * epsilon * exprel(-gap) / (1 + np.exp(-epsilon))
     first_area = delta * (1 - strength * delta)
     second_area = (1 - delta) * (delta + growth)
     whole = first_area + second_area

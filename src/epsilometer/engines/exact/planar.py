@@ -98,7 +98,7 @@ class PlanarMasses(Masses):
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         chosen = self._lines[part]
-        area = log_areas(t, self.delta_nodes[:, None])[:, :, None]
+        area = region.log_area(t, self.delta_nodes[:, None])[:, :, None]
         shape = (*area.shape[:2], len(chosen), self._nuisance)
         inside, outside = np.empty(shape), np.empty(shape)
         for number, line in enumerate(chosen):
@@ -169,20 +169,13 @@ def _log_masses(
     mass = _between(np.stack(edges, axis=-1), phi, sums, density)
     mass = mass.reshape(grids, len(t), len(nodes), width)
     mass = np.moveaxis(mass, 0, 2).reshape(len(t), len(nodes), -1)
-    area = log_areas(np.maximum(t, 1e-12), nodes[:, None]).T[:, :, None]
+    area = region.log_area(np.maximum(t, 1e-12), nodes[:, None]).T[:, :, None]
     # A line has neither mass nor area; next to it their ratio is the same.
     mass[0, 0] = mass[1, 0] * np.exp(area[0, 0] - area[1, 0])
     inside = np.log(np.maximum(mass, CUMULATIVE_ROUNDING * whole)) - area + unit
     flat = (whole - mass).reshape(len(t), -1)
     outside = _log_outside(t, flat, np.tile(whole, len(nodes))).reshape(mass.shape) + unit
     return inside, outside
-
-
-def log_areas(t: FloatArray, d: FloatArray) -> FloatArray:
-    """Log areas of R(t, d), as :func:`epsilometer.model.region.log_area` but for arrays of d."""
-    corner = np.exp(-t) / (1 + np.exp(-t))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
 
 
 def _log_outside(t: FloatArray, outside: FloatArray, whole: FloatArray) -> FloatArray:

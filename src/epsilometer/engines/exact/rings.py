@@ -8,7 +8,7 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.engines.exact.mass_tables import Masses
-from epsilometer.engines.exact.planar import log_areas
+from epsilometer.model import region
 from epsilometer.posteriors.panels import lagrange
 
 # Nats below the mass of the whole region down to which a core matters to the mass of the ring:
@@ -111,14 +111,13 @@ class Rings:
         be interpolated.
         """
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
+        area = region.log_area(self._positions, table.delta_nodes[:, None])[..., None, None]
         with np.errstate(invalid="ignore"):
-            density = (
-                log_in - log_areas(self._positions, table.delta_nodes[:, None])[..., None, None]
-            )
+            density = log_in - area
         deep = (density[-1] < largest - DEEP_CELL) & (self._positions > 0)[:, None, None]
         where = near & deep.take(self._core, axis=0)
         if where.any():
-            area = log_areas(self._positions[self._core], self._d)[:, None, None]
+            area = region.log_area(self._positions[self._core], self._d)[:, None, None]
             np.copyto(in_core, self._at_cores(table, density) + area, where=where)
 
 
