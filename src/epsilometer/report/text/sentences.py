@@ -107,19 +107,14 @@ def _proven(result: Result) -> Answer:
     proof, at = result.proof, f"at delta = {result.delta:g}"
     if proof is None:
         return Answer("Proven", f"nothing {at}: {NOT_TRIED}.")
-    sure = f"wrong with probability at most {percent(proof.error)}"
+    error = f"error at most {percent(proof.error)}"
     most, scored = rounded_down(proof.most_provable), units_of(result.data).scored
     of = f"(of at most {most} with this many {scored})"
     if not proof.at_least > 0:
-        return Answer(
-            "Proven",
-            f"nothing {of} {at}. A proof would hold for any algorithm and any attack, and be {sure}.",
-        )
-    return Answer(
-        "Proven",
-        f"epsilon is at least {rounded_down(proof.at_least)} {of} {at}. This holds for any algorithm and "
-        f"any attack, and is {sure}.",
-    )
+        would = f"A proof would hold for any algorithm and any attack; {error}"
+        return Answer("Proven", f"nothing {of} {at}. {would}.")
+    least = f"epsilon is at least {rounded_down(proof.at_least)} {of} {at}"
+    return Answer("Proven", f"{least}, for any algorithm and any attack; {error}.")
 
 
 def _if_independent(result: Result) -> list[Answer]:
