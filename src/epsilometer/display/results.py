@@ -269,6 +269,8 @@ def _proof_table(found: Proof) -> Table:
             ("e-value", f"{e_value_text(found.e_value)} (refuted from {1 / found.error:g})"),
         ]
     notes = [f"Assumes {found.assumes}."]
+    if found.evidence is not None:
+        notes.append(f"Where it comes from: {found.evidence.sentence}.")
     if found.conditional is not None:
         rows.append(("if noise is independent", rounded_down(found.conditional.at_least, 3)))
         notes.append(f"If {CONDITION}: {found.conditional.finding}.")

@@ -14,6 +14,7 @@ from epsilometer.baselines.scores import CanaryScoreAuditor, Ranks
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.scores import Scores
+from epsilometer.proofs.evidence import Evidence, ranked
 
 #: Allowed probability, over all runs, that the coins of a run are all equal (no scores).
 ONE_SIDED = 0.01
@@ -73,16 +74,23 @@ def guesses_at(base: BaseScores, ranks: IntArray, *, both: bool) -> tuple[IntArr
     return guesses, right
 
 
-def bound_of(base: BaseScores, delta: float, error: float) -> float:
-    """Lower bound of epsilon from guesses at the top and at both ends, with half of the error each."""
+def bound_of(base: BaseScores, delta: float, error: float) -> tuple[float, str]:
+    """Lower bound of epsilon from guesses at the top and at both ends, with half of the error each.
+
+    With the guesses that attain it, in words.
+    """
     check_fair_coin(base.trials_h1, base.trials_h0)
-    canaries, found = base.trials_h0 + base.trials_h1, [0.0]
+    canaries, found = base.trials_h0 + base.trials_h1, [(0.0, "no number of guesses")]
     for both in (False, True):
         ranks = useful_ranks(canaries, error / 2, both=both)
         if len(ranks):
             guesses, right = guesses_at(base, ranks, both=both)
             level = error / 2 / len(ranks)
-            found.append(float(epsilon_one_run_fdp(canaries, guesses, right, delta, level).max()))
+            bounds = epsilon_one_run_fdp(canaries, guesses, right, delta, level)
+            best = int(np.argmax(bounds))
+            where = "on the highest and the lowest scores" if both else "on the highest scores"
+            said = f"{right[best]:,} of {guesses[best]:,} guesses right, {where}"
+            found.append((float(bounds[best]), said))
     return max(found)
 
 
@@ -116,17 +124,29 @@ class OneRunTest:
         return f"{premise}, {coins}; one planned analysis"
 
     @cached_property
-    def _found(self) -> dict[tuple[float, float], float]:
+    def _found(self) -> dict[tuple[float, float], list[tuple[float, str]]]:
         return {}
 
-    def bound(self, delta: float, error: float) -> float:
-        """Lower bound of epsilon, except with probability ``error``."""
+    def _by_run(self, delta: float, error: float) -> list[tuple[float, str]]:
+        """Of each run, or of all runs together: the bound, and its guesses in words."""
         if (delta, error) not in self._found:
             check_coins(self.scores)
             parts = [self.scores.all_runs] if self.independent else self.scores.bases
             share = error / len(parts)
-            self._found[delta, error] = max(bound_of(base, delta, share) for base in parts)
+            self._found[delta, error] = [bound_of(base, delta, share) for base in parts]
         return self._found[delta, error]
+
+    def bound(self, delta: float, error: float) -> float:
+        """Lower bound of epsilon, except with probability ``error``."""
+        return max(bound for bound, _ in self._by_run(delta, error))
+
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        found = self._by_run(delta, error)
+        names = ["all runs"] if len(found) < len(self.scores) else self.scores.names
+        won = [-math.log(error) if epsilon < bound else 0.0 for bound, _ in found]
+        return Evidence(
+            epsilon=epsilon, bases=ranked(names, won), thresholds=((max(found)[1], 1.0),)
+        )
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         # The mean of two e-values that are 2 / error or 0, if only one is not 0: enough to refute.
@@ -142,4 +162,4 @@ class OneRunTest:
         canaries = math.ceil(times * sizes.max())
         # Equal scores are guessed together, so that all canaries are guessed.
         perfect = BaseScores.of(np.zeros(canaries // 2), np.ones(canaries - canaries // 2))
-        return bound_of(perfect, delta, error / len(sizes))
+        return bound_of(perfect, delta, error / len(sizes))[0]

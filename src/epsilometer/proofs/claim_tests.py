@@ -21,6 +21,7 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs import count_bets
 from epsilometer.proofs.canaries import OneRunTest
 from epsilometer.proofs.ceiling import ceiling
+from epsilometer.proofs.evidence import Evidence, ranked
 from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING, refuted_up_to
 
@@ -53,6 +54,9 @@ class ClaimTest(Protocol):
 
         With ``times`` as many models of every base, or canaries of every run.
         """
+
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        """Where the e-value against (epsilon, delta)-DP comes from."""
 
 
 class ByEValue:
@@ -108,6 +112,13 @@ class FixedCounts(ByEValue):
         fixed = np.log(2 / error) if epsilon < bound else -np.inf
         return float(np.logaddexp(mixture, fixed) - np.log(2))
 
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        del error
+        values = count_bets.log_e_values(self.counts, epsilon, delta)
+        won = np.logaddexp.reduce(values, axis=1) - np.log(values.shape[1])
+        rule = (("the decision rule that was fixed in advance", 1.0),)
+        return Evidence(epsilon=epsilon, bases=ranked(self.counts.names, won), thresholds=rule)
+
     def at_best(self, times: float = 1.0) -> FixedCounts:
         """The same test if the attacks had made no error."""
         sizes = (self.counts.trials_h0, self.counts.trials_h1)
@@ -141,6 +152,14 @@ class Joined(ByEValue):
             return sum(logs)
         return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
 
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        parts = [part.evidence(epsilon, delta, error) for part in self.parts]
+        bases, thresholds = (
+            ranked(*zip(*(row for part in parts for row in getattr(part, name)), strict=True))
+            for name in ("bases", "thresholds")
+        )
+        return Evidence(epsilon=epsilon, bases=bases, thresholds=thresholds)
+
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         best = tuple(part.at_best(times) for part in self.parts)
         return most_refuted(Joined(parts=best, independent=self.independent), delta, error)
@@ -153,10 +172,10 @@ def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
     if scores.one_run:
         return OneRunTest(scores=scores, independent=independent)
     parts: list[PairTest | FixedCounts] = []
-    ranked = [base for base in scores.bases if not base.grouped]
-    if ranked:
-        parts.append(PairTest.of(ranked, independent=independent))
-    counted = [(n, b) for n, b in zip(scores.names, scores.bases, strict=True) if b.grouped]
+    named = list(zip(scores.bases, scores.names, strict=True))
+    if trained := [(base, name) for base, name in named if not base.grouped]:
+        parts.append(PairTest.of(*zip(*trained, strict=True), independent=independent))
+    counted = [(name, base) for base, name in named if base.grouped]
     if counted:
         parts.append(FixedCounts(counts=_counts(counted), independent=independent))
     return parts[0] if len(parts) == 1 else Joined(parts=tuple(parts), independent=independent)

@@ -25,6 +25,7 @@ from epsilometer.model.base_scores import BaseScores, PlannedOrder
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.capital import along, capitals
 from epsilometer.proofs.ceiling import ceiling
+from epsilometer.proofs.evidence import Evidence, ranked, thresholds_of
 from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
 from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
 
@@ -70,6 +71,8 @@ class PairTest:
         Whether the numbers of models must have been fixed in advance.
     independent
         Whether models of different bases are independent; otherwise bases are averaged.
+    names
+        Of the bases.
     """
 
     outcomes: Outcomes
@@ -77,11 +80,13 @@ class PairTest:
     ordered: bool = True
     planned: bool = False
     independent: bool = True
+    names: Sequence[str] = ()
 
     @classmethod
     def of(
         cls,
         bases: Sequence[BaseScores],
+        names: Sequence[str] = (),
         *,
         independent: bool = True,
         order: PlannedOrder | None = None,
@@ -102,6 +107,7 @@ class PairTest:
             ordered=ordered,
             planned=any(base.planned for base in bases),
             independent=independent,
+            names=names,
         )
 
     @property
@@ -164,6 +170,17 @@ class PairTest:
                 return True
         return self.log_e_value(epsilon, delta, error) >= needed
 
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        """Where the capital against a claim comes from."""
+        del error
+        return evidence_of(
+            self.outcomes,
+            self.names,
+            epsilon,
+            bettors_against(epsilon, delta),
+            self.path(epsilon, delta) if self.independent else None,
+        )
+
     def at_best(self, times: float = 1.0) -> PairTest:
         """The same test with the best possible outcome, of so many times as many models."""
         sizes = np.diff(self.outcomes.starts) + self.outcomes.incomplete
@@ -174,6 +191,29 @@ class PairTest:
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         best = self.at_best(times)
         return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
+
+
+def evidence_of(
+    outcomes: Outcomes,
+    names: Sequence[str],
+    epsilon: float,
+    bettors: Bettors,
+    path: FloatArray | None = None,
+) -> Evidence:
+    """Where the capital comes from; without a path bases share models, and none multiplies others."""
+    used = bettors.used
+    logs = capitals(outcomes, bettors, used)
+    weighed = np.log(bettors.weight[used]) + (logs.sum(axis=0) if path is not None else logs)
+    share = np.exp(weighed - np.logaddexp.reduce(weighed, axis=None))
+    if path is None:
+        won = np.logaddexp.reduce(weighed, axis=1)
+        share = share.sum(axis=0)
+        path = np.empty(0)
+    else:
+        won = logs @ share
+    labels = names or [str(n) for n in range(len(logs))]
+    bases, thresholds = ranked(labels, won), thresholds_of(bettors, used, share)
+    return Evidence(epsilon=epsilon, bases=bases, thresholds=thresholds, path=path)
 
 
 def every_pair(starts: IntArray) -> IntArray:

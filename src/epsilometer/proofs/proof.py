@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -16,6 +16,7 @@ from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import claim_tests as kinds
 from epsilometer.proofs.claim_tests import ClaimTest, largest_refuted
+from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.independent_noise import CONDITION, IndependentNoiseTest
 from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING
 from epsilometer.proofs.shared_models import SharedModels
@@ -48,6 +49,8 @@ class Proof(Plotted, view="results.PROOF"):
     most_provable
         What the best possible outcome would have proven, with as many models or canaries: a bound far
         below it comes from weak attacks or little leak, one near it from a small audit.
+    evidence
+        Where the proof comes from: bases, thresholds, and the capital over pairs.
     conditional
         What else is proven if the noise of canaries is independent; None unless that is assumed, as for
         gradient canaries.
@@ -62,6 +65,7 @@ class Proof(Plotted, view="results.PROOF"):
     claim: float | None = None
     e_value: float | None = None
     refuted: bool = False
+    evidence: Evidence | None = field(default=None, compare=False)
     conditional: "ConditionalProof | None" = None
 
     @property
@@ -110,6 +114,8 @@ class Proof(Plotted, view="results.PROOF"):
         }
         if self.claim is not None:
             entries |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
+        if self.evidence is not None:
+            entries["evidence"] = self.evidence.described()
         if self.conditional is not None:
             entries["conditional"] = self.conditional.described()
         return entries
@@ -217,7 +223,10 @@ def prove(
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
     conditional, asked = None, (delta, claim, error)
-    found = _tested(claim_test_of(data, independent=independent), *asked)
+    test: Any = claim_test_of(data, independent=independent)
+    found = _tested(test, *asked)
+    at = found["at_least"] if claim is None else claim
+    found["evidence"] = test.evidence(min(at, LARGEST_CLAIM), delta, error)
     if isinstance(data, Scores) and data.independent_noise:
         test = IndependentNoiseTest(scores=data, independent=independent)
         why, luck = test.withheld(delta), test.searched

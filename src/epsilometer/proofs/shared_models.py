@@ -19,6 +19,7 @@ Points whose models are all on one side have no scores by point.  This happens w
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,8 +34,9 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.claim_tests import DEPENDENT
+from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
-from epsilometer.proofs.pairs import log_mixtures
+from epsilometer.proofs.pairs import evidence_of, log_mixtures
 from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
 
 FAIR = (
@@ -57,6 +59,8 @@ class SharedModels:
         Scores of all points, concatenated, each point's in the order of its models.
     sizes
         Numbers of models without and with the point, for each point.
+    names
+        Of the points.
     fair_coins
         Whether each point was in each model by its own fair coin.
     one_sided
@@ -66,6 +70,7 @@ class SharedModels:
     without: FloatArray
     with_point: FloatArray
     sizes: IntArray
+    names: Sequence[str] = ()
     fair_coins: bool = False
     one_sided: float = 0.0
 
@@ -83,6 +88,7 @@ class SharedModels:
             without=value[~member],
             with_point=value[member],
             sizes=np.stack([pool.models - inside, inside], axis=1),
+            names=pool.names,
             fair_coins=pool.fair_coins,
         )
 
@@ -102,6 +108,7 @@ class SharedModels:
             without=np.concatenate(sides[0]),
             with_point=np.concatenate(sides[1]),
             sizes=sizes,
+            names=scores.names,
             fair_coins=scores.fair_coins,
             one_sided=float(np.sum(2.0 ** (1.0 - sizes.sum(axis=1)))),
         )
@@ -130,6 +137,11 @@ class SharedModels:
         """Log of the mean capital over points."""
         mixtures = log_mixtures(self.outcomes, bettors_against(epsilon, delta))
         return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
+
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        """Where the capital by point comes from."""
+        del error
+        return evidence_of(self.outcomes, self.names, epsilon, bettors_against(epsilon, delta))
 
     # --- by model ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from epsilometer.report.figures import answer, count_model, curve_model, predict
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.figures.proof import proof_chart
 from epsilometer.report.text.over_delta import over_delta_of
 
 #: A figure of a result; None where it does not apply.
@@ -35,6 +36,7 @@ def _curves(result: CountResult) -> Chart | None:
 OF_EITHER: dict[str, Make] = {
     "answer": _if_estimated(answer.answer_chart, "epsilon"),
     "exceedance": _if_estimated(answer.exceedance_chart, "epsilon"),
+    "proof": proof_chart,
 }
 
 COUNT_CHARTS: dict[str, Make] = {

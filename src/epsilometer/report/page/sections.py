@@ -26,6 +26,7 @@ from epsilometer.report.text.rows import (
     Rows,
     base_table,
     counts_table,
+    evidence_table,
     leak_table,
     models_table,
     predictive_table,
@@ -53,6 +54,8 @@ def render(result: Result, charts: Sequence[Chart]) -> str:
         table = table_over_delta(over)
         here = f"The rest of this page is about delta = {result.delta:g}."
         tables["delta-curve"] = table.cells(), [here, *table.notes]
+    if result.proof is not None and result.proof.evidence is not None:
+        tables["proof"] = evidence_table(result.proof.evidence).cells(), []
     if isinstance(result, CurveResult):
         sections = _of_curves(result)
     else:

@@ -3,6 +3,7 @@
 Each is described once; the terminal, the page, notebooks and `summary()` show the same rows.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.posterior import CountPosterior
+from epsilometer.proofs.evidence import LISTED, Evidence
 from epsilometer.proofs.proof import rounded_down
 
 Rows = list[tuple[str, ...]]
@@ -165,6 +167,16 @@ def roc_table(found: RocCheck) -> Table:
     columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
     notes = [f"Surprising: {surprise}." for surprise in found.surprising[:5]]
     return Table(columns=columns, rows=rows, notes=notes or ["Nothing is surprising."])
+
+
+def evidence_table(found: Evidence) -> Table:
+    """The bases and thresholds that carry a proof."""
+    bases = [
+        (f"base {name}", f"capital times {math.exp(min(won, 600)):.3g}")
+        for name, won in found.bases
+    ]
+    rows = [(what, f"{100 * share:.0f} % of the capital") for what, share in found.thresholds]
+    return Table(columns=("from", "won"), rows=[*bases[:LISTED], *rows[:LISTED]])
 
 
 def predictive_table(found: PredictiveCheck) -> Table:

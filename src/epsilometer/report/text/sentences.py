@@ -183,6 +183,8 @@ def proven_fact(result: Result) -> str:
     if proof.claim is not None and proof.e_value is not None:
         said += f"; e-value against the claim {e_value_text(proof.e_value)}"
         said += f" (refuted at {1 / proof.error:g} or more)"
+    if proof.evidence is not None:
+        said += f"; where it comes from: {proof.evidence.sentence}"
     return said if proof.hopeless is None else f"{said}; {proof.hopeless}"
 
 
