@@ -9,6 +9,7 @@ is checked, and errors name the row.  Numbers are written so that they are read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -22,6 +23,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._columns import FLAG, NUMBER, TEXT
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
+from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.score_tables import BASE, CANARIES, HYPOTHESIS, MEMBER, header_of
 
 #: Exact in double precision, which other programs' files may use.
@@ -71,6 +73,7 @@ class Losses(Plotted, view="data.LOSSES"):
     replicate: IntArray
     loss: FloatArray
     one_run: bool = False
+    planned_order: PlannedOrder | None = None
 
     def __init__(
         self,
@@ -160,6 +163,12 @@ class Losses(Plotted, view="data.LOSSES"):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def in_planned_order(self, order: PlannedOrder | None) -> Losses:
+        """The same losses, of pairs in an order that was fixed before they were trained."""
+        other = copy(self)
+        object.__setattr__(other, "planned_order", order)
+        return other
 
     @property
     def failed(self) -> int:

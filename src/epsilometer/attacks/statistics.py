@@ -169,6 +169,7 @@ def scores_of(
     kept: dict[str, list[FloatArray]] = {}
     pairs: list[tuple[int, int]] = []
     together, alone, limit = False, 0, most_pairs or np.inf
+    whole: list[int] = []
     for base, name in enumerate(losses.names):
         rows = np.flatnonzero(losses.base == base)
         if losses.one_run:  # in their order, so that the statistic never sees coins
@@ -188,6 +189,7 @@ def scores_of(
             alone += len(number)  # pairs begun, of which none is complete
             continue
         kept[name] = [values[side] for side in sides]
+        whole.append(base)
         pairs.append(pairs_of(*(number[side & (number < limit)] for side in sides)))
     if not kept:
         raise InputError("expected losses of both hypotheses in at least one base, got none.")
@@ -198,6 +200,8 @@ def scores_of(
     # What was begun in bases that are left out counts in the last one.
     pairs[-1] = pairs[-1][0], pairs[-1][1] + alone
     scores = Scores(dependent=together, **sides_of).with_pairs(pairs)
+    if losses.planned_order is not None and failures != "dropped":
+        scores = scores.in_planned_order(losses.planned_order.take(whole))
     return scores.with_flaws(repeats(losses))
 
 

@@ -233,8 +233,8 @@ def audit(
         ``"loss"`` (default), ``"logit"``, or a function of losses.
     failures
         The score of models that fail, fixed beforehand: ``"lowest"`` (default); ``"worst"``, the highest
-        without and the lowest with the point, if they may fail for different reasons; ``"dropped"``, left
-        out with their partners, only if failures cannot depend on the data.
+        without and the lowest with the point, if they may fail for different reasons; ``"dropped"``,
+        left out with their partners, only if failures cannot depend on the data.
     model
         ``"curve"`` (default), ``"count"``, or a model with its delta.
     store

@@ -26,8 +26,8 @@ DEFAULT_RATE = 0.1
 class LossOptions:
     """How losses become scores, and counts for the count model.
 
-    ``failures`` is the score of failed models, see `attacks/statistics.py`; default: that of an audit, or
-    the lowest.  Defaults are used for losses if nothing else is given.
+    ``failures`` is the score of failed models, see `attacks/statistics.py`; default: that of an audit,
+    or the lowest.  Defaults are used for losses if nothing else is given.
     """
 
     statistic: str | None = None

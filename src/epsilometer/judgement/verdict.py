@@ -2,7 +2,8 @@
 
 A FAIL is proven, proven under a condition that it names, or marked as a judgement.  A PASS is a
 judgement that survived its checks.  Training that promises nothing has nothing to judge, and is told
-first.  Everything else is inconclusive, with reasons.  :func:`decide` is the only place where this is decided.
+first.  Everything else is inconclusive, with reasons.  :func:`decide` is the only place where this is
+decided.
 """
 
 import math

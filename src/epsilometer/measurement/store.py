@@ -30,6 +30,7 @@ from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical, differences
 from epsilometer.measurement.store_file import IN_ORDER, StoreFile, check_row, placeholders
 from epsilometer.measurement.tasks import Chunk
+from epsilometer.model.base_scores import PlannedOrder
 
 #: Key of a token that is written when a store without losses adopts a plan, so that a process which
 #: still trains for the previous plan notices.
@@ -108,7 +109,25 @@ class SqliteStore:
                 "hash": plan.content_hash,
             }
             kept |= {"pool": plan.pool, "judging": plan.design.judging} if plan.pool else {}
+            kept |= self._planned(plan.sizes)
             self._file.write("plan", [(key, canonical(value)) for key, value in kept.items()])
+
+    def _planned(self, sizes: Sizes) -> dict[str, Any]:
+        """Every plan so far, by its numbers of bases and of pairs: proofs follow their order."""
+        before = self._value("planned")
+        if before is None and not self._has_no_losses():
+            return {}  # an older store does not know in which order it grew
+        now = [sizes.challenge_bases, min(sizes.models_h0, sizes.models_h1)]
+        return {"planned": [*(before or []), *([] if before and before[-1] == now else [now])]}
+
+    def planned_order(self) -> PlannedOrder | None:
+        """The order of pairs that was planned, with all bases; None if it is not known."""
+        plans = self._value("planned")
+        numbers = np.arange(len(self.names()))
+        try:
+            return None if plans is None else PlannedOrder.of(plans, numbers)
+        except (TypeError, ValueError):
+            raise self._file.damaged("the sizes of its plans are unreadable") from None
 
     def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         """Refuse a plan as `prepare` does, without writing anything."""
@@ -257,13 +276,15 @@ class SqliteStore:
             elif coins is not None:
                 found |= {(task.base, int(coin), n): np.nan for n, coin in enumerate(coins)}
         base, hypothesis, replicate = zip(*sorted(found), strict=True)
-        return Losses(
+        order = None if sizes.canaries else self.planned_order()
+        losses = Losses(
             challenge_base=[names[number] for number in base],
             hypothesis=hypothesis,
             replicate=replicate,
             loss=[found[place] for place in sorted(found)],
             one_run=sizes.canaries > 0,
         )
+        return losses.in_planned_order(order and order.take(sorted({*base})))
 
     def pool_losses(self, sizes: Sizes, variant: str) -> PoolLosses:
         """Losses of one variant of the models of a pool by model number; NaN for models that failed."""

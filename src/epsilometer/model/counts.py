@@ -317,6 +317,6 @@ def failure_flaws(failed: int) -> tuple[str, ...]:
     if not failed:
         return ()
     return (
-        f"{failed:,} of the models failed. In proofs a failure is an outcome, by default the lowest score "
-        "(`failures=`); the estimate is biased if failures depend on who is in the data.",
+        f"{failed:,} of the models failed. In proofs a failure is an outcome, by default the lowest "
+        "score (`failures=`); the estimate is biased if failures depend on who is in the data.",
     )

@@ -26,6 +26,7 @@ from epsilometer.model import score_tables
 from epsilometer.model.base_scores import (
     BaseScores,
     Models,
+    PlannedOrder,
     as_numbers,
     labels_of,
     model_numbers,
@@ -75,6 +76,8 @@ class Scores(Plotted, view="data.SCORES"):
     ----------
     independent_noise
         Of canaries: whether proofs also say what follows if their noise is independent and normal.
+    planned_order
+        The order of the pairs of all bases, if it was fixed before they were trained; proofs follow it.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Scores(Plotted, view="data.SCORES"):
     models: tuple[tuple[IntArray, IntArray], ...] | None = None
     fair_coins: bool = False
     independent_noise: bool = False
+    planned_order: PlannedOrder | None = None
     known_flaws: tuple[str, ...] = ()
 
     def __init__(
@@ -317,9 +321,13 @@ class Scores(Plotted, view="data.SCORES"):
         found = zip(self.bases, pairs, strict=True)
         return self._with(bases=tuple(replace(base, pairs=pair) for base, pair in found))
 
+    def in_planned_order(self, order: PlannedOrder | None) -> Scores:
+        """The same scores, of pairs in an order that was fixed before they were trained."""
+        return self._with(planned_order=order)
+
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
         """Other scores under the same names; the identity of their models is dropped."""
-        return self._with(bases=tuple(bases), models=None, fair_coins=False)
+        return self._with(bases=tuple(bases), models=None, fair_coins=False, planned_order=None)
 
     def take(self, rows: Iterable[int]) -> Scores:
         """Select bases, in the given order."""
@@ -328,6 +336,7 @@ class Scores(Plotted, view="data.SCORES"):
             bases=tuple(self.bases[i] for i in index),
             names=labels_of([self.names[i] for i in index], len(index)),
             models=None if self.models is None else tuple(self.models[i] for i in index),
+            planned_order=None,
         )
 
     def joined(self, *others: Scores) -> Scores:

@@ -32,9 +32,7 @@ def ceiling(refuted: Callable[[float], bool]) -> float:
     return low
 
 
-def times_enough(
-    most_provable: Callable[[float], float], claim: float, size: int
-) -> float | None:
+def times_enough(most_provable: Callable[[float], float], claim: float, size: int) -> float | None:
     """How many times as many models could refute a claim, to about 5 %; None if MOST_MODELS could not.
 
     ``most_provable`` is what audits could prove that are so many times as large as one of this ``size``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -174,7 +174,9 @@ def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
     parts: list[PairTest | FixedCounts] = []
     named = list(zip(scores.bases, scores.names, strict=True))
     if trained := [(base, name) for base, name in named if not base.grouped]:
-        parts.append(PairTest.of(*zip(*trained, strict=True), independent=independent))
+        order = scores.planned_order if len(trained) == len(scores) else None
+        how: Any = {"independent": independent, "order": order}
+        parts.append(PairTest.of(*zip(*trained, strict=True), **how))
     counted = [(name, base) for base, name in named if base.grouped]
     if counted:
         parts.append(FixedCounts(counts=_counts(counted), independent=independent))

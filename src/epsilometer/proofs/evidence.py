@@ -40,12 +40,15 @@ class Evidence:
         Thresholds and directions, and the share of the capital that each has won; largest first.
     path
         Logarithm of the capital after every pair; empty if all data are analysed at once.
+    ordered
+        Whether the path is in an order that was planned, so that its largest value counts.
     """
 
     epsilon: float
     bases: tuple[tuple[str, float], ...]
     thresholds: tuple[tuple[str, float], ...]
     path: FloatArray = field(default_factory=lambda: np.empty(0))
+    ordered: bool = False
 
     @property
     def sentence(self) -> str:
@@ -102,7 +105,9 @@ def thresholds_of(
         place, direction = int(bettors.placement[bettor]), int(bettors.direction[bettor])
         rate = (*RANK_RATES, *FIT_RATES, 0.0)[place]
         how = "counted" if place < len(RANK_RATES) else "fitted"
-        what = f"{_DIRECTIONS[direction]}, {how} threshold{'s' * (direction == BOTH)} at rate {rate:g}"
+        what = (
+            f"{_DIRECTIONS[direction]}, {how} threshold{'s' * (direction == BOTH)} at rate {rate:g}"
+        )
         if place == CUT:
             what = "the cut between models without and with the point"
         found[what] = found.get(what, 0.0) + part

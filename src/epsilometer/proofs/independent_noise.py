@@ -196,7 +196,7 @@ class IndependentNoiseTest(ByEValue):
     independent
         Whether every run has its own coins.
     search
-        Whether to look for shared luck first; studies also look at what happens without.
+        Whether to look for ties and shared luck first; studies also see what happens without.
     """
 
     scores: Scores
@@ -236,7 +236,8 @@ class IndependentNoiseTest(ByEValue):
             return "the order of the canaries is not known, so shared luck would not be seen"
         if min(canaries.trials_h0, canaries.trials_h1) < FEWEST:
             return f"with fewer than {FEWEST} canaries on a side shared luck would not be seen"
-        if len(canaries.value) < (1 - MOST_TIES) * (canaries.trials_h0 + canaries.trials_h1):
+        least = (1 - MOST_TIES) * (canaries.trials_h0 + canaries.trials_h1)
+        if self.search and len(canaries.value) < least:
             return "many scores are equal, which normal noise does not allow"
         return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
@@ -173,13 +173,10 @@ class PairTest:
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
         """Where the capital against a claim comes from."""
         del error
-        return evidence_of(
-            self.outcomes,
-            self.names,
-            epsilon,
-            bettors_against(epsilon, delta),
-            self.path(epsilon, delta) if self.independent else None,
-        )
+        path = self.path(epsilon, delta) if self.independent else None
+        bettors = bettors_against(epsilon, delta)
+        found = evidence_of(self.outcomes, self.names, epsilon, bettors, path)
+        return replace(found, ordered=self.planned_order is not None)
 
     def at_best(self, times: float = 1.0) -> PairTest:
         """The same test with the best possible outcome, of so many times as many models."""

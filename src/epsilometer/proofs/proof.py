@@ -271,7 +271,15 @@ def refuted_together(proofs: Sequence[Proof]) -> bool:
     """Whether claims at several deltas, tested on the same data, are refuted together.
 
     Their mean e-value decides: an average of e-values is an e-value, however they depend on each other.
+    In a planned order capitals are averaged after every pair, and the largest average counts.
     """
-    return bool(proofs) and float(np.mean([proof.e_value or 0.0 for proof in proofs])) >= max(
-        1 / proof.error for proof in proofs
-    )
+    if not proofs:
+        return False
+    known = [proof.evidence for proof in proofs]
+    if all(each is not None and each.ordered for each in known):
+        paths = [each.path for each in known if each is not None]
+        most = np.logaddexp.reduce(paths, axis=0).max(initial=-np.inf) - np.log(len(paths))
+    else:
+        values = np.array([proof.e_value or 0.0 for proof in proofs])
+        most = np.log(max(values.mean(), 1e-300))
+    return bool(most >= -math.log(min(proof.error for proof in proofs)) - LOG_E_VALUE_ROUNDING)

@@ -11,9 +11,9 @@ from epsilometer.engines.curve.engine import ENGINE, CurveSettings
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import solve
 from epsilometer.engines.curve.tables import Table
-from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS, PAIRS
+from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS, PAIRS, PLANNED
 from epsilometer.errors import InputError
-from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.base_scores import BaseScores, PlannedOrder
 from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
 from epsilometer.model.family import MIXINGS
 from epsilometer.model.models import CurveModel
@@ -96,20 +96,28 @@ def _scores(reader: Reader) -> Scores:
         if f"observed_data/{flag}" in reader.arrays
     }
     scores = Scores.of_bases(bases, names, models=_sides(reader, MODEL_NUMBERS, sizes), **flags)
-    return (
-        scores.with_pairs(_pairs(reader, scores))
-        if f"observed_data/{PAIRS[0]}" in reader.arrays
-        else scores
-    )
+    if f"observed_data/{PLANNED[0]}" in reader.arrays:
+        scores = scores.in_planned_order(_planned_order(reader, len(scores)))
+    paired = f"observed_data/{PAIRS[0]}" in reader.arrays
+    return scores.with_pairs(_pairs(reader, scores)) if paired else scores
+
+
+def _planned_order(reader: Reader, bases: int) -> PlannedOrder | None:
+    """The order of pairs that was fixed before they were trained."""
+    *sizes, numbers = (reader.get(f"observed_data/{name}", ndim=1) for name in PLANNED)
+    try:
+        if len(numbers) != bases:
+            raise ValueError
+        return PlannedOrder.of(np.stack(sizes, axis=1), numbers)
+    except ValueError:
+        raise InputError("expected planned numbers of bases and pairs in observed_data.") from None
 
 
 def _pairs(reader: Reader, scores: Scores) -> list[tuple[int, int] | None]:
     """Numbers of complete and of begun pairs of each base, None if unknown."""
     whole, begun = (reader.get(f"observed_data/{name}", ndim=1) for name in PAIRS)
     most = np.minimum(scores.trials_h0, scores.trials_h1)
-    sound = len(whole) == len(begun) == len(scores) and {whole.dtype.kind, begun.dtype.kind} == {
-        "i"
-    }
+    sound = len(whole) == len(begun) == len(scores) and whole.dtype.kind == begun.dtype.kind == "i"
     if not sound or (whole < -1).any() or (whole > np.minimum(most, begun)).any():
         raise InputError("expected numbers of complete and begun pairs in observed_data.")
     return [None if n < 0 else (int(n), int(m)) for n, m in zip(whole, begun, strict=True)]

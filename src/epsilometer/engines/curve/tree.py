@@ -27,6 +27,9 @@ MODEL_NUMBERS = ("model_h0", "model_h1")
 #: Numbers of complete and of begun pairs of each base, or -1.
 PAIRS = ("pairs_complete", "pairs_begun")
 
+#: Planned numbers of bases and of pairs, and the numbers of the bases that have scores.
+PLANNED = ("planned_bases", "planned_pairs", "base_number")
+
 #: What holds of all scores together.
 FLAGS = ("one_run", "dependent", "fair_coins", "independent_noise")
 
@@ -51,6 +54,10 @@ def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
     if any(base.pairs is not None for base in bases):
         pairs = np.array([base.pairs or (-1, -1) for base in bases], dtype=np.int64)
         observed |= {name: ("base", part) for name, part in zip(PAIRS, pairs.T, strict=True)}
+    if scores.planned_order is not None:
+        sizes, numbers = scores.planned_order
+        for name, part in zip(PLANNED, (*sizes.T, numbers), strict=True):
+            observed[name] = ("base" if part is numbers else "plan", part)
     for side, (name, order) in enumerate(zip(MODEL_NUMBERS, ARRIVALS, strict=True)):
         places = [base.arrival[side] for base in bases if base.arrival is not None]
         if len(places) == len(bases):
