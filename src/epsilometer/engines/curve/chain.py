@@ -35,9 +35,13 @@ from epsilometer.model.family import Densities
 RESCALE = 8
 
 
-#: The fields of a grid, and of densities on it.
-GridArrays = tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray]
-DensityArrays = tuple[FloatArray, FloatArray, FloatArray]
+#: The fields of a grid, those of densities on it, and the other two of :class:`GriddedCurves`.
+CurveArrays = tuple[
+    tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray],
+    tuple[FloatArray, FloatArray, FloatArray],
+    float,
+    float,
+]
 
 
 class GriddedCurves(NamedTuple):
@@ -178,16 +182,13 @@ def _block(
     window: tuple[int, int],
     new: tuple[int, int],
     rule: tuple[FloatArray, FloatArray],
-    grid: GridArrays,
-    densities: DensityArrays,
-    members: float,
+    curved: CurveArrays,
     g: FloatArray,
     column: int,
     out: FloatArray,
 ) -> float:
     """One column of g after a block of ties; returns the log of the factor divided out."""
-    theta, share, _, _, _ = grid
-    without, with_point, below = densities
+    (theta, share, _, _, _), (without, with_point, below), members, _ = curved
     beta_share, beta_weight = rule
     curve = column % without.shape[1]
     n = zeros + ones
@@ -242,9 +243,7 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     rank: int,
     total: int,
     window: tuple[int, int],
-    grid: GridArrays,
-    densities: DensityArrays,
-    reach: float,
+    curved: CurveArrays,
     g: FloatArray,
     out: FloatArray,
     logs: FloatArray,
@@ -254,8 +253,7 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     A label beyond the last rank means no score: only the average is taken, over all points.
     """
     low, high = window
-    theta, _, first, ratio, rule = grid
-    without, with_point, _ = densities
+    (theta, _, first, ratio, rule), (without, with_point, _), _, reach = curved
     bases, steps = labels.shape
     points, curves = without.shape
     weights = np.zeros((points, 5))
@@ -303,8 +301,7 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
     sizes = zeros[0] + ones[0]
     total, blocks, bases = int(sizes.sum()), len(sizes), len(zeros)
     # Plain tuples: a compiled function that names a class cannot be loaded once the class has moved.
-    grid, densities = (*curved.grid,), (*curved.densities,)
-    arrays = grid, densities, curved.reach
+    arrays = (*curved.grid,), (*curved.densities,), curved.members, curved.reach
     points, curves = curved.densities.without.shape
     g, out = np.zeros((points, bases * curves)), np.zeros((points, bases * curves))
     logs = np.zeros(bases * curves)
@@ -316,7 +313,7 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
             while after < blocks and sizes[after] == 1:
                 after += 1
             labels = np.ascontiguousarray(ones[:, k:after])
-            window = _singles(labels, rank, total, window, *arrays, g, out, logs)
+            window = _singles(labels, rank, total, window, arrays, g, out, logs)
             rank, k = rank + after - k, after
             continue
         new = _window(curved.grid.theta, rank + n, total, curved.reach)
@@ -324,14 +321,12 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
         _spread(*window, *window, g)
         for column in range(bases * curves):
             tied = int(zeros[column // curves, k]), int(ones[column // curves, k])
-            logs[column] += _block(
-                *tied, rank, window, new, rule, grid, densities, curved.members, g, column, out
-            )
+            logs[column] += _block(*tied, rank, window, new, rule, arrays, g, column, out)
         g[new[0] : new[1] + 1] = out[new[0] : new[1] + 1]
         rank, window, k = rank + n, new, k + 1
         _rescale(*window, g, logs)
     # One more average, over the last share, reaches t = 1.
-    _singles(np.full((bases, 1), 2), rank, total, window, *arrays, g, out, logs)
+    _singles(np.full((bases, 1), 2), rank, total, window, arrays, g, out, logs)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratios = logs + np.log(g[-1])
     return np.where(np.isnan(log_ratios), -np.inf, log_ratios).reshape(bases, curves)

@@ -58,10 +58,8 @@ class CurveSettings:
         means, concentrations = 12 + 4 * refinement, 4 + refinement
         if refinement > 2:
             # With more bases, fewer distributions fit: refine further where two steps did not suffice.
-            means, concentrations = (
-                means + int(2 * np.sqrt(bases)),
-                concentrations + int(np.sqrt(bases) / 2),
-            )
+            means += int(2 * np.sqrt(bases))
+            concentrations += int(np.sqrt(bases) / 2)
         return Resolution(0.4 / 1.3 ** (refinement - 1), means, concentrations, region)
 
     def accuracy(self, refinement: int, bases: int) -> Accuracy:

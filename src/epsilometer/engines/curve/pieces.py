@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.engines.curve.ranks import Blocks
 from epsilometer.errors import InputError
 from epsilometer.model.family import Family
@@ -59,15 +59,8 @@ def cuts_of(base: Blocks) -> Cuts:
         weight = np.log(np.outer(weight_i, weight_j).ravel())
         weight += _log_choose(b, ones) + _log_choose(a, zeros) - _log_choose(a + b, ones + zeros)
         inside = (ones + zeros > 0) & (ones + zeros < a + b)
-        above = ends[0][block] - a, ends[1][block] - b
-        columns = (
-            above[0] + zeros,
-            above[1] + ones,
-            weight,
-            np.full(len(ones), block),
-            zeros,
-            ones,
-        )
+        above = ends[0][block] - a + zeros, ends[1][block] - b + ones
+        columns = (*above, weight, np.full(len(ones), block), zeros, ones)
         parts.append(tuple(column[inside] for column in columns))
     zeros, ones, weight, blocks, part_zeros, part_ones = map(
         np.concatenate, zip(*parts, strict=True)
@@ -113,7 +106,7 @@ def log_likelihood_ratios(
         elif int((base.zeros + base.ones).max()) > 1:
             cuts = cuts_of(base)
             columns = (cuts.zeros[None], cuts.ones[None], cuts.log_weight)
-            log_ratios[row] = _two_pieces(*columns, *logs)[0]
+            log_ratios[row] = _two_pieces(*columns, logs)[0]
         else:
             plain.setdefault(len(base.zeros), []).append(row)
     for size, rows in plain.items():
@@ -126,7 +119,7 @@ def log_likelihood_ratios(
                 np.cumsum([np.append(0, getattr(bases[row], name)) for row in some], axis=1)
                 for name in ("zeros", "ones")
             )
-            log_ratios[some] = _two_pieces(zeros, ones, weight, *logs)
+            log_ratios[some] = _two_pieces(zeros, ones, weight, logs)
     return log_ratios
 
 
@@ -138,13 +131,10 @@ def _times(count: FloatArray, log_mass: float) -> FloatArray:
 
 
 def _two_pieces(
-    zeros: FloatArray,
-    ones: FloatArray,
-    weight: FloatArray,
-    log_zero: FloatArray,
-    log_one: FloatArray,
+    zeros: FloatArray, ones: FloatArray, weight: FloatArray, log_masses: FloatPair
 ) -> FloatArray:
     """For several bases, scores above each cut (bases, cuts); both pieces are always possible."""
+    log_zero, log_one = log_masses
     n0, n1 = zeros.max(axis=1)[:, None], ones.max(axis=1)[:, None]
     below = n0 * log_zero[:, 1] + n1 * log_one[:, 1]
     slope0, slope1 = log_zero[:, 0] - log_zero[:, 1], log_one[:, 0] - log_one[:, 1]
@@ -175,11 +165,8 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
     dz = cuts.zeros[None, :] - cuts.zeros[:, None]
     do = cuts.ones[None, :] - cuts.ones[:, None]
     possible = (dz >= 0) & (do >= 0)
-    part = np.where(
-        same,
-        _log_parts(np.maximum(dz, 0), np.maximum(do, 0)),
-        rest[:, None] + head[None, :],
-    )
+    apart = rest[:, None] + head[None, :]
+    part = np.where(same, _log_parts(np.maximum(dz, 0), np.maximum(do, 0)), apart)
     between = np.where(possible, part - gammaln(np.maximum(dz + do, 0) + 1), -np.inf)
     first = head - gammaln(size + 1)
     logs = first + _times(cuts.zeros, log_zero[0]) + _times(cuts.ones, log_one[0]) - whole

@@ -28,13 +28,11 @@ LARGEST_AXIS_EPSILON = 600.0  # no axis or prior extends beyond: e^-600 nears un
 AT_CHANCE = 5.0
 
 PRIOR_BEYOND = 1e-15  # prior probability beyond the initial end of the axis, which may move
-THINNEST = np.array(
-    [0.9, 1.0]
-)  # initial breaks of the strength where panels are of the strength itself
+#: Initial breaks of the strength where panels are of the strength itself.
+THINNEST = np.array([0.9, 1.0])
 SLIVER = 0.03  # a break of t this close, relatively, below the first of the strength is left out
-MOST_AXIS_ROWS = (
-    4000  # beyond this refinement only follows noise; the error estimate shows the rest
-)
+#: Beyond this refinement only follows noise; the error estimate shows the rest.
+MOST_AXIS_ROWS = 4000
 PROBED_CELLS = 64  # most important points, at which the depth of attacks in tails is checked
 MATTERS = 9.0  # nats below the peak within which a point counts for that
 

@@ -39,13 +39,22 @@ BEYOND_END = 8.0
 MOST_HALVINGS = 60  # a panel halved this often is as short as rounding error
 
 
-class Masses(ABC):
-    """Logarithms of masses inside and outside R(t, d) for a batch of attacks.
+class Batch(NamedTuple):
+    """Attacks tabulated together, at nodes of d from 0 to the largest, and up to an end of t."""
 
-    ``delta_nodes`` are the values of d, from 0 to the largest.
-    """
-
+    kernel: Kernel
+    nuisance_nodes: int
     delta_nodes: FloatArray
+    end: float
+    resolution: Resolution
+
+
+class Masses(ABC):
+    """Logarithms of masses inside and outside R(t, d) for a batch of attacks."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch, self._nuisance = batch, batch.nuisance_nodes
+        self.delta_nodes = batch.delta_nodes
 
     @abstractmethod
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
@@ -321,16 +330,9 @@ class FluxMasses(Masses):
     ``coarse`` returns the same with fewer coefficients and every other node of d.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        nuisance_nodes: int,
-        nodes: FloatArray,
-        end: float,
-        resolution: Resolution,
-    ) -> None:
-        self.delta_nodes = nodes
-        self._nuisance = nuisance_nodes
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        kernel, _, nodes, end, resolution = batch
         self._drop, self._every = 0, 1
         entries, count = len(kernel), len(nodes)
         guess = Guess.of(kernel)

@@ -30,9 +30,8 @@ Arrays = dict[str, tuple[tuple[str, ...], FloatArray]]
 FARTHEST_PRIOR = 6.0  # prior standard deviations of tau that are covered (beyond them 1e-9)
 NARROWEST_SPREAD = 0.2  # the smallest spread of counts, relative to a binomial's standard deviation
 PANEL_NODES = 8  # of the panels of the marginals
-FINE = (
-    48  # points per side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart
-)
+#: Points per side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart.
+FINE = 48
 # A node of relative likelihood below e^-700 is practically impossible, but keeps a logarithm.
 LEAST_LOG_NUISANCE = -700.0
 CELLS_AT_ONCE = 2048  # cells whose (tau, r) densities are in memory at the same time: 40 MB

@@ -18,9 +18,8 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.exact.flux import thread_pool
-from epsilometer.engines.exact.kernels import Guess, Kernel
-from epsilometer.engines.exact.mass_tables import Masses, chebyshev_points
-from epsilometer.engines.exact.resolution import Resolution
+from epsilometer.engines.exact.kernels import Guess
+from epsilometer.engines.exact.mass_tables import Batch, Masses, chebyshev_points
 from epsilometer.model import region
 
 if TYPE_CHECKING:
@@ -51,27 +50,18 @@ class _Lines:
 class PlanarMasses(Masses):
     """Masses inside and outside R(t, d) for a batch of attacks; same interface as for fluxes."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        nuisance_nodes: int,
-        nodes: FloatArray,
-        end: float,
-        resolution: Resolution,
-    ) -> None:
-        self.delta_nodes = nodes
-        self._nuisance, self._resolution = nuisance_nodes, resolution
-        self._kernel, self._end = kernel, end
-        self._guess = Guess.of(kernel)
-        attacks = range(len(kernel) // nuisance_nodes)
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self._guess = Guess.of(batch.kernel)
+        attacks = range(len(batch.kernel) // self._nuisance)
         self._lines = list(thread_pool().map(self._line, attacks))
 
     def _line(self, attack: int) -> _Lines:
-        kernel, resolution, nodes = self._kernel, self._resolution, self.delta_nodes
+        kernel, _, nodes, end, resolution = self._batch
         entries = np.arange(self._nuisance) * (len(kernel) // self._nuisance) + attack
-        breaks = _t_breaks(self._guess.take(entries), float(nodes[-1]), self._end)
+        breaks = _t_breaks(self._guess.take(entries), float(nodes[-1]), end)
         local = chebyshev_points(1.0, resolution.plane_nodes)[:-1]
-        t = np.append((breaks[:-1, None] + np.diff(breaks)[:, None] * local).ravel(), self._end)
+        t = np.append((breaks[:-1, None] + np.diff(breaks)[:, None] * local).ravel(), end)
         rate_0, worth_0, rate_1, worth_1 = (column[entries] for column in kernel.observed())
         # The region is symmetric in alpha and beta.  The rate nearer to an end is put on phi, where
         # the edge is resolved within a cell: at large t it runs close to that end.
@@ -102,7 +92,7 @@ class PlanarMasses(Masses):
         shape = (*area.shape[:2], len(chosen), self._nuisance)
         inside, outside = np.empty(shape), np.empty(shape)
         for number, line in enumerate(chosen):
-            matrix = _interpolation(line, t, self._resolution.plane_nodes)
+            matrix = _interpolation(line, t, self._batch.resolution.plane_nodes)
             for masses, values in ((inside, line.inside), (outside, line.outside)):
                 logs = matrix @ values.reshape(len(line.t), -1)
                 masses[:, :, number] = logs.reshape(len(t), *shape[::3]).transpose(1, 0, 2)

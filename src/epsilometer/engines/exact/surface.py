@@ -17,7 +17,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.engines.exact.flux import log_flux, thread_pool
 from epsilometer.engines.exact.kernels import Guess, Kernel
-from epsilometer.engines.exact.mass_tables import FluxMasses, Masses, chebyshev_points
+from epsilometer.engines.exact.mass_tables import Batch, FluxMasses, Masses, chebyshev_points
 from epsilometer.engines.exact.nuisance import NuisanceGrid
 from epsilometer.engines.exact.planar import PlanarMasses
 from epsilometer.engines.exact.resolution import Resolution
@@ -31,9 +31,8 @@ from epsilometer.posteriors import panels
 
 Used = TypeVar("Used")
 
-CHUNK_ENTRIES = (
-    200_000  # numbers in an array of masses: fits a core's cache, and uses little memory
-)
+#: Numbers in an array of masses: fits a core's cache, and uses little memory.
+CHUNK_ENTRIES = 200_000
 TABLE_ATTACKS = 500  # entries tabulated together: long loops, little memory
 CONTRADICTION = 1200.0  # nats below the total mass at which counts and model contradict each other
 BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
@@ -313,7 +312,7 @@ class AttackSurface:
         half += self.resolution.more_delta_nodes
         d = chebyshev_points(largest, 2 * half if self.planar else 2 * half + 1)
         masses = PlanarMasses if self.planar else FluxMasses
-        return masses(kernel, nodes, d, self.end, self.resolution)
+        return masses(Batch(kernel, nodes, d, self.end, self.resolution))
 
 
 def _unchanged(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:

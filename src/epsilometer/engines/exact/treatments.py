@@ -20,9 +20,8 @@ from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedCounts, IndependentBinomial, Likelihood
 
-DIFFERENCE_STEP = (
-    1e-2  # of finite differences, in standard deviations of a rate: errors of about 1e-4
-)
+#: Of finite differences, in standard deviations of a rate: errors of about 1e-4.
+DIFFERENCE_STEP = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
