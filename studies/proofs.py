@@ -17,23 +17,34 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.scores import CanaryScoreAuditor, Split
+from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.canaries import OneRunTest
 from epsilometer.proofs.claim_tests import FixedCounts, largest_refuted
 from epsilometer.proofs.pairs import PairTest
-from epsilometer.proofs.proof import prove
+from studies import adversaries
+from studies.adversaries import ADVERSARIES, DROPPED, HALF_DROPPED
 from studies.draws import counts_of, draw_bases
-from studies.mechanisms import MECHANISMS, Mechanism, Null, RandomisedResponse
+from studies.mechanisms import (
+    MECHANISMS,
+    GaussianMechanism,
+    LaplaceMechanism,
+    Mechanism,
+    Null,
+    RandomisedResponse,
+    SubsampledGaussian,
+)
 from studies.runner import Cell, Plan, Tallies, columns_of
 from studies.tables import Row, Tables, flagged, markdown, most, paragraph
 
-REFUTATIONS, POWER = "refutations.csv", "power.csv"
+REFUTATIONS, POWER, LIMIT = "refutations.csv", "power.csv", "limit.csv"
 PROOF, PEEKING = "proof, any time", "control: Clopper-Pearson at every look"
+ORDERED, ORACLE = "proof, planned order", "oracle"
 COUNTED, SCAN, SPLIT = "proof from counts", "ROC scan, Clopper-Pearson", "ROC scan, split"
 FIXED, ONE_RUN, STEINKE = "Clopper-Pearson, best base", "one run, f-DP", "one run, Steinke"
 #: Columns of the tables of power.
-METHODS = (PROOF, COUNTED, FIXED, SCAN, SPLIT, ONE_RUN, STEINKE)
+METHODS = (PROOF, ORDERED, COUNTED, FIXED, SCAN, SPLIT, ONE_RUN, STEINKE)
 
 #: False-positive rate of the threshold that is fixed in advance for Clopper-Pearson.
 CUT = 0.1
@@ -43,8 +54,14 @@ Calls = list[tuple[BoolArray, BoolArray]]
 
 
 def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
-    """Log e-value against a claim after each pair of models, replicate by replicate over all bases."""
+    """Log e-value against a claim after each pair of models, base by base."""
     return PairTest.of(scores.bases).path(epsilon, delta)
+
+
+def ordered(scores: Scores) -> PairTest:
+    """The proof of bases whose order was planned."""
+    sizes = [len(scores), int(scores.trials_h0.min())]
+    return PairTest.of(scores.bases, order=PlannedOrder.of([sizes], np.arange(len(scores))))
 
 
 @cache
@@ -94,6 +111,7 @@ class RefutationCell(_Claimed):
         scores = draw_bases(self.mechanism, bases=self.bases, models=self.models, rng=rng)
         refuted = {
             PROOF: path(scores, truth, self.delta).max() >= -np.log(significance),
+            ORDERED: ordered(scores).refutes(truth, self.delta, significance),
             PEEKING: self._peeked(scores, truth, significance),
         }
         return {method: {"runs": 1, "refuted": int(found)} for method, found in refuted.items()}
@@ -156,7 +174,8 @@ class PowerCell(_Claimed):
             return max(a.epsilon_lower(ClopperPearson(), share, delta, **how) for a in auditors)
 
         methods: dict[str, Callable[[float], float]] = {
-            PROOF: lambda error: prove(scores, delta=delta, error=error).at_least,
+            PROOF: lambda error: largest_refuted(PairTest.of(scores.bases), delta, error),
+            ORDERED: lambda error: largest_refuted(ordered(scores), delta, error),
             COUNTED: lambda error: largest_refuted(FixedCounts(counts=counts), delta, error),
             FIXED: lambda error: best_base(ClopperPearson(), counts, delta, error),
             SCAN: scanned,
@@ -178,6 +197,66 @@ class PowerCell(_Claimed):
             yield POWER, place | {"models": int(size), "method": method} | columns_of(tally)
 
 
+@cache
+def best_rate(mechanism: Mechanism, trials: int, delta: float, error: float) -> float:
+    """The false-positive rate at which Clopper-Pearson proves most on average."""
+    rng = np.random.default_rng(0)
+    rates = np.concatenate([np.geomspace(1e-5, 0.1, 60), np.linspace(0.11, 0.9, 80)])
+    if isinstance(mechanism, RandomisedResponse):
+        rates = np.array([1 / (1 + np.exp(mechanism.pure_epsilon))])
+    means = [_at_rate(mechanism, rate, trials, delta, error, rng, 400).mean() for rate in rates]
+    return float(rates[int(np.argmax(means))])
+
+
+def _at_rate(
+    mechanism: Mechanism,
+    rate: float,
+    trials: int,
+    delta: float,
+    error: float,
+    rng: np.random.Generator,
+    runs: int,
+) -> FloatArray:
+    """Clopper-Pearson's bound at a threshold with this false-positive rate."""
+    missed = np.clip(mechanism.least_beta(rate), 0.0, 1.0)
+    counts = counts_of(rng.binomial(trials, rate, runs), rng.binomial(trials, missed, runs), trials)
+    return ClopperPearson().lower(counts, delta, error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitCell(_Claimed):
+    """Bases of which some leak; beside an oracle who knew the best threshold and these bases."""
+
+    leaking: int
+    models: int
+
+    table: ClassVar[str] = LIMIT
+
+    def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
+        sides = []
+        for base in rng.permutation(self.bases):
+            mechanism = self.mechanism if base < self.leaking else Null()
+            drawn = draw_bases(mechanism, bases=1, models=self.models, rng=rng)
+            sides.append(drawn.bases[0].in_training_order)
+        scores = Scores(without=[a for a, _ in sides], with_point=[b for _, b in sides])
+        trials, delta = self.leaking * self.models, self.delta
+        rate = best_rate(self.mechanism, trials, delta, significance)
+        known = _at_rate(self.mechanism, rate, trials, delta, significance, rng, 1)
+        bounds = {
+            PROOF: largest_refuted(PairTest.of(scores.bases), delta, significance),
+            ORDERED: largest_refuted(ordered(scores), delta, significance),
+            ORACLE: float(known[0]),
+        }
+        return {name: {"runs": 1, "sum_at_least": bound} for name, bound in bounds.items()}
+
+    def place(self) -> dict[str, Any]:
+        return super().place() | {
+            "leaking": self.leaking,
+            "bases": self.bases,
+            "models": self.models,
+        }
+
+
 #: Models per side of one base at which methods are compared.
 PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400)
 
@@ -193,6 +272,8 @@ def plan(*, quick: bool = False) -> Plan:
             RefutationCell(mechanism=response, bases=1, models=1000, runs=500),
         ]
         cells.append(PowerCell(mechanism=response, bases=1, sizes=(100, 400), runs=10))
+        cells.append(LimitCell(mechanism=response, leaking=2, bases=5, models=100, runs=5))
+        cells += adversaries.cells(quick=True)
         return Plan(cells=tuple(cells))
     cells = [
         RefutationCell(mechanism=mechanism, bases=bases, models=models, runs=runs)
@@ -206,33 +287,96 @@ def plan(*, quick: bool = False) -> Plan:
         for each in leaking
         for bases in (5, 20)
     ]
+    cells += _limits() + adversaries.cells()
     return Plan(cells=tuple(cells))
+
+
+def _limits() -> list[Cell]:
+    """All bases alike, and bases of which few leak."""
+    sizes = ((1, 1, 100), (5, 5, 100), (20, 20, 100), (1, 1, 1000))
+    kinds: tuple[Mechanism, ...] = (
+        *map(LaplaceMechanism, (1.0, 3.0)),
+        *map(GaussianMechanism, (1.0, 2.0)),
+        *map(RandomisedResponse, (1.0, 3.0)),
+    )
+    cases = [(kind, *size) for kind in kinds for size in sizes]
+    few = (LaplaceMechanism(5.0), GaussianMechanism(3.0), GaussianMechanism(100.0))
+    cases += [(kind, leaking, 20, 100) for kind in few for leaking in (1, 2, 5)]
+    cases += [(SubsampledGaussian(3.0, 0.3), 10, 10, 200), (LaplaceMechanism(2.0), 8, 8, 60)]
+    return [
+        LimitCell(mechanism=kind, leaking=leaking, bases=bases, models=models, runs=40)
+        for kind, leaking, bases, models in cases
+    ]
 
 
 # --- the page ---------------------------------------------------------------------------------------
 
 
 def _refuted_table(rows: list[Row], significance: float) -> str:
-    """How often true claims were refuted, by the proof and by the negative control."""
+    """How often true claims were refuted, by both forms of the proof and by the negative control."""
     lines = []
-    for row, peeked in zip(
-        [row for row in rows if row.method == PROOF],
-        [row for row in rows if row.method == PEEKING],
-        strict=True,
-    ):
-        shares = [
-            flagged(each.percent("refuted", 2), each.fits("refuted", significance))
-            for each in (row, peeked)
+    for own in _side_by_side(rows, PROOF, ORDERED, PEEKING):
+        shares = [flagged(r.percent("refuted", 2), r.fits("refuted", significance)) for r in own]
+        first = [own[0].name, f"{own[0].true_epsilon:.2f}", own[0].bases, f"{own[0].models:,}"]
+        lines.append([*first, f"{own[0].runs:,}", *shares])
+    names = "mechanism|claim = true ε|bases|models per hypothesis|runs|proof|planned order"
+    return markdown([*names.split("|"), "*control: peeking*"], lines)
+
+
+def _side_by_side(rows: list[Row], *methods: str) -> Iterator[tuple[Row, ...]]:
+    """For each setting the rows of these methods."""
+    return zip(*([row for row in rows if row.method == each] for each in methods), strict=True)
+
+
+def _adversary_table(rows: list[Row], significance: float) -> str:
+    """How often auditors who do what suits them refute a true claim."""
+    lines = []
+    for row in rows:
+        control = row.method in (DROPPED, HALF_DROPPED)
+        share = flagged(row.percent("refuted", 2), row.fits("refuted", significance))
+        first = [
+            row.name,
+            f"{row.true_epsilon:.2f}",
+            f"{row.delta:g}",
+            f"{row.bases} x {row.models}",
         ]
-        first = [row.name, f"{row.true_epsilon:.2f}", row.bases, f"{row.models:,}"]
-        lines.append([*first, f"{row.runs:,}", *shares])
-    names = "mechanism|claim = true ε|bases|models per hypothesis|runs|proof|*control: peeking*"
+        lines.append([*first, f"*{row.method}*" if control else row.method, f"{row.runs:,}", share])
+    names = "mechanism|claim = true ε|δ|bases x models|auditor|runs|refuted"
+    return markdown(names.split("|"), lines)
+
+
+def adversary_text(rows: list[Row], significance: float) -> str:
+    """Summary of the table."""
+    controls = [row for row in rows if row.method in (DROPPED, HALF_DROPPED)]
+    own = [row for row in rows if row not in controls]
+    worst, broken = most(own, "refuted"), sum(not row.fits("refuted", significance) for row in own)
+    exceeded = f"**Exceeded** in {broken} settings. " if broken else ""
+    return paragraph(
+        f"At most {worst.percent('refuted', 2)} of {worst.runs:,} true claims were refuted "
+        f"({worst.name}, {worst.method}); {100 * significance:g} % are allowed. {exceeded}The controls refute "
+        f"{', '.join(row.percent('refuted', 0) for row in controls)}."
+    )
+
+
+def _limit_table(rows: list[Row]) -> str:
+    """Mean bounds beside the oracle's."""
+    lines = []
+    for own in _side_by_side(rows, PROOF, ORDERED, ORACLE):
+        row, means = own[0], [each.mean_at_least for each in own]
+        where = f"{row.bases} x {row.models:,}"
+        where += f", {row.leaking} leak" if row.leaking < row.bases else ""
+        shares = [f"{mean / means[2]:.2f}" for mean in means[:2]]
+        cells = [f"{mean:.2f}" for mean in means]
+        lines.append([row.name, f"{row.true_epsilon:.2f}", where, *cells, *shares])
+    names = (
+        "mechanism|true ε|bases x models|proof|planned order|oracle|proof / oracle|planned / oracle"
+    )
     return markdown(names.split("|"), lines)
 
 
 def refuted_text(rows: list[Row], significance: float) -> str:
     """Summary of the table."""
-    own = [row for row in rows if row.method == PROOF]
+    own = [row for row in rows if row.method in (PROOF, ORDERED)]
     worst = most(own, "refuted")
     broken = sum(not row.fits("refuted", significance) for row in own)
     peeked = [row for row in rows if row.method == PEEKING]
@@ -298,4 +442,7 @@ def blocks(tables: Tables, significance: float) -> dict[str, str]:
         "proof-refuted": _refuted_table(true, significance),
         "proof-power": _power_table(false),
         "proof-need": _need_table(false),
+        "proof-limit": _limit_table(tables[LIMIT]),
+        "adversary-text": adversary_text(tables[ADVERSARIES], significance),
+        "adversaries": _adversary_table(tables[ADVERSARIES], significance),
     }
