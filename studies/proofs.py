@@ -353,8 +353,8 @@ def adversary_text(rows: list[Row], significance: float) -> str:
     exceeded = f"**Exceeded** in {broken} settings. " if broken else ""
     return paragraph(
         f"At most {worst.percent('refuted', 2)} of {worst.runs:,} true claims were refuted "
-        f"({worst.name}, {worst.method}); {100 * significance:g} % are allowed. {exceeded}The controls refute "
-        f"{', '.join(row.percent('refuted', 0) for row in controls)}."
+        f"({worst.name}, {worst.method}); {100 * significance:g} % are allowed. {exceeded}The controls "
+        f"refute {', '.join(row.percent('refuted', 0) for row in controls)}."
     )
 
 
