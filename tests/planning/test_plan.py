@@ -184,8 +184,16 @@ def test_proofs_are_planned_for_every_design(model: Any, scenario: Any, design: 
     assert "proof that epsilon is at least 1 in" in wording.recommendation(found)
     assert best.most_provable is not None
     assert best.proven < best.most_provable
-    said = f"No outcome of this size could prove more than {rounded_down(best.most_provable)}."
-    assert said in wording.help_sentences(found)
+    said = f"Perfect attacks on as many would prove at most {rounded_down(best.most_provable)}"
+    assert f"{said}." in wording.help_sentences(found)
+    # If no size had been found, what could reach the goal depends on what so many could prove.
+    most = found.designs[-1].most_provable
+    assert most is not None
+    for goal, what in ((0.9, "a stronger attack"), (1.1, "only a larger audit")):
+        wanted = em.goals.ProvenEpsilon(at_least=goal * most)
+        missed = replace(found, recommended=None, goals=(wanted,))
+        said = f"would prove at most {rounded_down(most)}: {what} could reach the goal."
+        assert said in " ".join(wording.help_sentences(missed))
     assert len(found.plot().axes) == 2
 
 

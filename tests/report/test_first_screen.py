@@ -15,6 +15,7 @@ from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import Question
 from epsilometer.judgement.result import Result
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text.summary import result_text
 from tests.report.count_results import counts, exact, gather, sampled
 from tests.report.curve_results import SETTINGS, SIMPLE, bare, full, judged, many
@@ -132,6 +133,10 @@ def test_a_screen_and_its_details(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for sentence in result.warnings:  # lines break at hyphens too
         assert "".join(in_shell_words(sentence).split()) in said.replace(" ", "")
     assert result.verdict is None or result.verdict.meaning in said
+    if result.proof is not None:
+        most = rounded_down(result.proof.most_provable)
+        what = "canaries" if name == "one run" else "models"
+        assert f"(of at most {most} with this many {what}) at delta = " in said
     assert "--details" not in said
     assert "Assumed:" in said
     assert ("Epsilon over delta from" in said) is (result.over_delta is not None)

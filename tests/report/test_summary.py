@@ -150,7 +150,10 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["proven,", "at", "least", rounded_down(proof.at_least, 3)] in rows
     assert "(refuted at 20 or more)" in said
-    assert f"Proven: epsilon is at least {rounded_down(proof.at_least)} at delta = 0.01." in said
+    least, most = rounded_down(proof.at_least), rounded_down(proof.most_provable)
+    reach = f"epsilon is at least {least} (of at most {most} with this many models) at delta = 0.01"
+    assert f"Proven: {reach}, for any algorithm and any attack; error at most 5 %." in said
+    assert f"proven at least {least} of at most {most}, error 5 %" in said
     proven = claim < proof.at_least
     assert (f"epsilon at most {claim:g} at delta = 0.01. Proven:" in said) is proven
     assert (f"epsilon at most {claim:g} at delta = 0.01; exceeded with" in said) is not proven

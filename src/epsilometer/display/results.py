@@ -286,7 +286,8 @@ def _proof_sheet(found: Proof) -> Sheet:
         Points([found.at_least], [0], "blue", symbol="end", size=10),
         Points([end], [0], "blue", symbol="arrow", size=5),
     ]
-    title = f"Proven: epsilon is at least {rounded_down(found.at_least)}"
+    least, most = rounded_down(found.at_least), rounded_down(found.most_provable)
+    title = f"Proven: epsilon is at least {least} of at most {most}"
     if found.claim is not None:
         title += " (orange: the claim)"
         marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
