@@ -24,7 +24,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.bases import LossRow
 from epsilometer.measurement.population import Dataset, Point
 from epsilometer.proofs.proof import claim_test_of
-from tests.measurement.algorithms import plan, task_of
+from tests.measurement.algorithms import plan, population, task_of
 
 RUNS = 200
 
@@ -127,6 +127,28 @@ def test_every_way_to_look_at_an_audit_in_progress_sees_begun_pairs(tmp_path: Pa
     found = em.prove(tmp_path / "audit.db", **given).e_value
     assert found is not None
     assert found < 2
+
+
+@pytest.mark.parametrize("by_base", [True, False])
+def test_an_interrupted_audit_proves_no_more_than_the_finished_one(
+    by_base: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(8)
+    base, member, number = np.indices((3, 2, 30)).reshape(3, -1)
+    loss = 3 - answers(member == 1, rng) - member
+    order = np.lexsort([number, member, base] if by_base else [member, base, number])
+    proven = [0.0]
+    for least, begun in ((2, 70), (2, 119), (3, 131), (3, 180)):  # a base is added later
+        with em.stores.SqliteStore(tmp_path / "audit.db") as store:
+            store.prepare(plan(bases=least, replicates=30))
+            seen = [n for n in order if base[n] < least][:begun]
+            store.add(
+                LossRow(int(base[n]), int(member[n]), int(number[n]), "", float(loss[n]))
+                for n in seen
+            )
+        proven.append(em.prove(tmp_path / "audit.db", delta=0.0).at_least)
+    assert proven == sorted(proven)
+    assert proven[-1] > proven[1]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -239,3 +261,17 @@ def test_a_model_that_succeeds_when_it_is_tried_again_has_failed(tmp_path: Path)
         ]
     assert len(rows) == 4 * PAIRS
     assert em.prove(of_rows(rows), **given).refuted  # the control: the losses of the last attempt
+
+
+def test_an_audit_until_something_is_proven_counts_failures() -> None:
+    model = em.CurveModel(
+        delta=0.0, families=(em.families.RandomizedResponse(),), mixing=em.families.NoMixing()
+    )
+    settings: Any = {"model": model, "claim": CLAIM, "until_proven": True, "bases": 7}
+    settings |= {"design": em.CrossFed(replicates=40), "retries": 0, "on_progress": "none"}
+    found: list[Any] = [
+        em.audit(Retried(), population(), failures=failures, **settings)
+        for failures in ("worst", "dropped")
+    ]
+    assert [result.proof.refuted for result in found] == [False, True]
+    assert [result.origin.stopping["bases_used"] for result in found] == [7, 3]
