@@ -8,23 +8,22 @@ the rates, so P(epsilon <= e) is the mass of R(e, delta) under their product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize.elementwise import find_root
 from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtri, xlog1py, xlogy
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer._arrays import FloatArray, FloatPair, IndexArray
 from epsilometer.baselines.estimator import CountEstimator, Kind, check_significance
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.region import critical_epsilon
 
 # Tail mass of a rate's distribution that is neglected; far below the accuracy of the quantiles.
 _NEGLIGIBLE_DENSITY = 1e-17
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-# Newton's method doubles the number of correct digits, so a step this short leaves an error below the
-# width at which bisection would stop; a hundred bisections alone would suffice.
-_SHORT, _TOLERANCE, _MOST_STEPS = 1e-6, 1e-10, 100
+#: Of quantiles.
+TOLERANCES: Any = {"xatol": 1e-10, "xrtol": 1e-10}
 
 
 class _Rates(NamedTuple):
@@ -45,12 +44,12 @@ class _Rates(NamedTuple):
         high = np.asarray(betainccinv(events, rest, _NEGLIGIBLE_DENSITY), dtype=float)
         return cls(events, rest, low, high)
 
-    def columns(self, chosen: BoolArray) -> _Rates:
+    def columns(self, chosen: IndexArray) -> _Rates:
         return _Rates(*(array[:, chosen] for array in self))
 
 
-def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
-    """P(epsilon' > epsilon) and the density there: the mass beyond both edges of R, and its derivative.
+def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatArray:
+    """P(epsilon' > epsilon): the mass beyond both edges of R.
 
     With c the corner of R, the mass below an edge is that of the square up to (c, c) plus that of
     {first > c, first + e^epsilon second < 1 - delta}, with each rate in turn as the first.  The latter
@@ -71,7 +70,6 @@ def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
     in_corner = betainc(first.events, first.rest, corner)
     mass = betainc(first.events, first.rest, full_until) - np.where(start > corner, 0.0, in_corner)
     mass = np.where(full_until > start, mass, 0.0)
-    fall = np.zeros_like(mass)
     busy = none_from > full_until
     if busy.any():
         a, a_rest, b, b_rest, scale = (
@@ -85,55 +83,31 @@ def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
         weights = _WEIGHTS * np.pi / 4 * np.sin(2 * angle) * (end - begin)
         # d rate = 2 sin cos d theta
         log_density = xlogy(a - 0.5, rate) + xlog1py(a_rest - 0.5, -rate) - betaln(a, a_rest)
-        density = 2 * np.exp(log_density)
         edge = np.clip((1 - delta - rate) * scale, 0.0, 1.0)
-        mass[busy] += np.sum(weights * density * betainc(b, b_rest, edge), axis=1)
-        log_inner = xlogy(b, edge) + xlog1py(b_rest - 1, -edge) - betaln(b, b_rest)
-        fall[busy] = np.sum(weights * density * np.exp(log_inner), axis=1)
+        mass[busy] += np.sum(weights * 2 * np.exp(log_density) * betainc(b, b_rest, edge), axis=1)
     squares = in_corner[::2] * in_corner[1::2]
-    return (squares + mass[::2] + mass[1::2]).sum(axis=0), fall.sum(axis=0)
+    return np.asarray((squares + mass[::2] + mass[1::2]).sum(axis=0))
 
 
 def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
-    """Newton's method on the normal quantile of P, which is nearly linear in epsilon.
+    """The root of the normal quantile of P, which is nearly linear in epsilon.
 
-    It starts from the critical epsilon at the mean rates.  Steps that leave the bracket are replaced by
-    its midpoint.  The bracket ends where e^epsilon times any of the four rates is below 1 with
-    probability at most 1 - probability.
+    The bracket ends where e^epsilon times any of the four rates is below 1 with probability at most
+    1 - probability.
     """
     least = np.min(betaincinv(rates.events, rates.rest, (1 - probability) / 4), axis=0)
-    high = np.asarray(-np.log(np.maximum(least, 1e-300)))
+    high = np.asarray(-np.log(np.maximum(least, 1e-300))) + 1.0
+
+    def excess(epsilon: FloatArray, base: IndexArray) -> FloatArray:
+        above = np.clip(_above(rates.columns(base), epsilon, delta), 1e-300, 1 - 1e-16)
+        return np.asarray(-ndtri(above) - ndtri(probability))
+
     result = np.zeros_like(high)
     # Otherwise the quantile is the atom at 0.
-    active = 1 - _above(rates, result, delta)[0] < probability
-    rates, where = rates.columns(active), np.flatnonzero(active)
-    low, high = result[where], high[where]
-    mean = rates.events / (rates.events + rates.rest)
-    point = np.clip(critical_epsilon(mean[0], mean[1], delta), 1e-3 * high, high)
-    wanted = float(ndtri(probability))
-    before = last = np.full(point.shape, np.inf)
-    for _ in range(_MOST_STEPS):
-        if not where.size:
-            break
-        mass, density = _above(rates, point, delta)
-        score = -ndtri(np.clip(mass, 1e-300, 1 - 1e-16))
-        excess = score - wanted
-        low, high = np.where(excess < 0, point, low), np.where(excess < 0, high, point)
-        slope = density * np.sqrt(2 * np.pi) * np.exp(np.minimum(score**2 / 2, 700.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = point - excess / slope
-        inside = np.isfinite(step) & (step > low) & (step < high)
-        # If Newton's method oscillates, bisect instead.
-        inside &= np.abs(step - point) < before / 2
-        new = np.where(inside, step, (low + high) / 2)
-        moved, scale = np.abs(new - point), np.maximum(1.0, point)
-        # After a Newton step this short, the next would be about its square.
-        done = inside & (moved <= _SHORT * scale) | (high - low <= _TOLERANCE * scale)
-        result[where] = new
-        before, last, low, high, point, where = (
-            array[~done] for array in (last, moved, low, high, new, where)
-        )
-        rates = rates.columns(~done)
+    active = np.flatnonzero(1 - _above(rates, result, delta) < probability)
+    if active.size:
+        bracket = result[active], high[active]
+        result[active] = find_root(excess, bracket, args=(active,), tolerances=TOLERANCES).x
     return result
 
 
@@ -170,4 +144,4 @@ class JointBeta(CountEstimator):
         """Probability that epsilon exceeds ``epsilon``, for each base."""
         delta = _validate.delta(delta)
         at = np.full(len(counts), _validate.non_negative("epsilon", epsilon))
-        return _above(_Rates.after(counts), at, delta)[0]
+        return _above(_Rates.after(counts), at, delta)
