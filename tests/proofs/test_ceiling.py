@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.counts import counts_of
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
@@ -40,6 +41,12 @@ def models(sizes: Sizes, shift: float, noise: float) -> Scores:
         for inside in (0, 1)
     ]
     return Scores(without=sides[0], with_point=sides[1])
+
+
+def in_order(bases: int, pairs: int, shift: float, noise: float) -> Scores:
+    """In an order of all pairs that was fixed before."""
+    order = PlannedOrder.of([[bases, pairs]], range(bases))
+    return models([(pairs, pairs)] * bases, shift, noise).in_planned_order(order)
 
 
 def counts(sizes: Sizes, shift: float, noise: float) -> em.AttackCounts:
@@ -78,6 +85,7 @@ Make = Callable[[float, float], Scores | em.AttackCounts | PoolScores]
 KINDS: dict[str, tuple[Make, bool, int]] = {
     "one base": (partial(models, [(100, 100)]), True, 200),
     "bases": (partial(models, [(40, 40)] * 8), True, 640),
+    "bases in a planned order": (partial(in_order, 8, 40), True, 640),
     "unequal sizes": (partial(models, [(30, 30), (80, 80), (7, 7)]), True, 234),
     "incomplete pairs": (partial(models, [(50, 53), (40, 40)]), True, 186),
     "bases that share models": (partial(models, [(60, 60)] * 4), False, 480),
@@ -111,7 +119,7 @@ def test_perfect_attacks_prove_the_most_and_no_test_more(kind: str, delta: float
 
 def test_fewer_models_would_be_no_bound() -> None:
     """The control: perfect attacks exceed what half of their models, or a third, could prove."""
-    for kind in ("bases", "a run", "a pool"):
+    for kind in ("bases", "bases in a planned order", "a run", "a pool"):
         make, independent, decisions = KINDS[kind]
         test = claim_test_of(make(PERFECT, 0.0), independent=independent)
         proven = prove(make(PERFECT, 0.0), delta=1e-5, independent=independent).at_least

@@ -20,6 +20,7 @@ from epsilometer.attacks.result import AttackResult, finish
 from epsilometer.attacks.rules import Attack, CrossFedScores, LikelihoodRatio, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic, scored, scores_of
 from epsilometer.measurement.bases import Adjacency, Base, Source, draw_base
+from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.count_tables import CROSS_FED, INDEPENDENT
 from epsilometer.model.scores import Scores
 
@@ -95,7 +96,9 @@ class Design(abc.ABC):
         pairs = self.canaries // 2 or min(self.models(0), self.models(1))
         sides = [np.zeros(pairs)] * bases, [np.ones(pairs)] * bases
         found = Scores(without=sides[0], with_point=sides[1], one_run=bool(self.canaries))
-        return found.assuming_independent_noise() if self.in_gradients else found
+        if self.canaries:
+            return found.assuming_independent_noise() if self.in_gradients else found
+        return found.in_planned_order(PlannedOrder.of([[bases, pairs]], np.arange(bases)))
 
 
 @dataclass(frozen=True, kw_only=True)
