@@ -112,7 +112,8 @@ class PairTest:
 
     @property
     def any_time(self) -> bool:
-        return self.ordered and not self.planned
+        # A mean over bases, looked at while bases are added, is no e-process.
+        return self.ordered and not self.planned and self.independent
 
     @property
     def assumes(self) -> str:
@@ -129,6 +130,8 @@ class PairTest:
                 "; one planned analysis with numbers of models fixed in advance, because there are not "
                 "equally many without and with the point"
             )
+        elif not self.independent:
+            premise += "; one planned analysis, because bases are averaged"
         return premise
 
     def path(self, epsilon: float, delta: float, *, enough: float = math.inf) -> FloatArray:
@@ -225,19 +228,25 @@ def _sorted(pairs: Sequence[FloatPair]) -> bool:
     Such an order comes from a sorted file, not from training.  Tests the largest rank correlation over
     all sides, their sum and their sum of squares.
     """
+    by_size: dict[int, list[FloatArray]] = {}
+    for side in (side for pair in pairs for side in pair if len(side) > 2):
+        by_size.setdefault(len(side), []).append(side)
     for far in (False, True):
-        z_scores = []
-        for side in (side for pair in pairs for side in pair if len(side) > 2):
-            ranks = rankdata(side)
-            ranks = np.abs(ranks - np.median(ranks)) if far else ranks
-            if np.ptp(ranks) > 0:
-                correlation = np.corrcoef(rankdata(ranks), np.arange(len(ranks)))[0, 1]
-                z_scores.append(correlation * np.sqrt(len(ranks) - 1))
+        z_scores: list[float] = []
+        for size, sides in by_size.items():
+            ranks = rankdata(np.stack(sides), axis=1)
+            if far:
+                ranks = rankdata(np.abs(ranks - np.median(ranks, axis=1, keepdims=True)), axis=1)
+            ranks -= ranks.mean(axis=1, keepdims=True)
+            place = np.arange(size) - (size - 1) / 2
+            spread = np.sqrt((ranks**2).sum(axis=1) * (place @ place))
+            differ = spread > 0
+            z_scores += (np.sqrt(size - 1) * (ranks @ place)[differ] / spread[differ]).tolist()
         if not z_scores:
             continue
-        size, scores = len(z_scores), np.array(z_scores)
-        together = abs(scores.sum()) / np.sqrt(size)
-        squares = float(chi2.sf(scores @ scores, size))
+        scores = np.array(z_scores)
+        together = abs(scores.sum()) / np.sqrt(len(scores))
+        squares = float(chi2.sf(scores @ scores, len(scores)))
         if max(np.abs(scores).max(), together) > SORTED or squares < UNFAIR_SUM_OF_SQUARES:
             return True
     return False
