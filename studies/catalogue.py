@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from studies import auditors, count, curve, groups, one_run, planning, pool, proofs, verdicts
+from studies import (
+    auditors,
+    conditional,
+    count,
+    curve,
+    groups,
+    one_run,
+    planning,
+    pool,
+    proofs,
+    verdicts,
+)
 from studies.runner import Plan
 from studies.tables import Tables
 
@@ -25,6 +36,7 @@ STUDIES: dict[str, Study] = {
     "proofs": proofs,
     "verdicts": verdicts,
     "one-run": one_run,
+    "conditional": conditional,
     "pool": pool,
     "groups": groups,
     "planning": planning,

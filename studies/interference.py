@@ -13,7 +13,8 @@ sqrt(a' S^-1 a): the curve is Gaussian.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import cache
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +25,7 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.model.families import Gaussian
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-from studies.mechanisms import least_epsilon
+from studies.mechanisms import LaplaceMechanism, least_epsilon
 
 
 class Interference(Protocol):
@@ -94,6 +95,67 @@ class Separate(_Gaussian):
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         return self.mu * member + rng.standard_normal(member.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeparateLaplace:
+    """Independent Laplace noise of scale 1 on every score, which the coin shifts: not a normal curve."""
+
+    pure_epsilon: float
+    name: ClassVar[str] = "independent Laplace"
+    gaussian: ClassVar[bool] = False
+    independent: ClassVar[bool] = True
+    group: ClassVar[int] = 1
+
+    def epsilon(self, delta: float) -> float:
+        return LaplaceMechanism(self.pure_epsilon).epsilon(delta)
+
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
+        return LaplaceMechanism(self.pure_epsilon).scores(member, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Orthogonal gradients in DP-SGD: log likelihood ratios of all steps, by the exact law.
+
+    In each step an included canary takes part with probability ``rate``, which adds 1 to normal noise of
+    scale ``noise``.  ``gaussian``: the curve is below that of normal noise with the same epsilon, for
+    every epsilon up to it; see `tests/studies/test_conditional.py`.
+    """
+
+    noise: float
+    rate: float
+    steps: int
+    name: ClassVar[str] = "DP-SGD"
+    gaussian: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
+    group: ClassVar[int] = 1
+
+    def epsilon(self, delta: float) -> float:
+        """That of dp_accounting, to about 1e-3."""
+        return float(self.losses().get_epsilon_for_delta(delta))
+
+    def losses(self) -> Any:
+        """The distribution of the privacy loss, in both directions."""
+        return _losses(self.noise, self.rate, self.steps)
+
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
+        found, variance = np.zeros(len(member)), self.noise**2
+        for _ in range(self.steps):
+            shift = member & (rng.random(len(member)) < self.rate)
+            seen = self.noise * rng.standard_normal(len(member)) + shift
+            found += np.log1p(self.rate * np.expm1((seen - 0.5) / variance))
+        return found
+
+
+@cache
+def _losses(noise: float, rate: float, steps: int) -> Any:
+    from dp_accounting.pld import privacy_loss_distribution
+
+    step = privacy_loss_distribution.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=1e-3, use_connect_dots=True
+    )
+    return step.self_compose(steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +311,16 @@ class SharedLuck(_Gaussian):
         size = np.abs(self.mu / 2 + rng.standard_normal(which[-1] + 1))[which]
         flipped = rng.random(len(member)) < expit(-self.mu * size)
         return np.asarray(np.where(member ^ flipped, size, -size))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlurredLuck(SharedLuck):
+    """The same, with sizes that differ by up to a hundredth whatever the coins: no scores are equal."""
+
+    name: ClassVar[str] = "shared luck, no ties"
+
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
+        return super().scores(member, rng) * (1 + 0.01 * rng.random(member.shape))
 
 
 @dataclass(frozen=True, kw_only=True)

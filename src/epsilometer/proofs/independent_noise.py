@@ -7,7 +7,8 @@ hold for orthogonal gradient canaries with the noise of DP-SGD:
 - *independent*: a canary's score depends on its own coin and its own noise;
 - *normal*: the curve of a canary whose epsilon at delta is E is at most that of N(0, 1) and N(mu, 1)
   with the same epsilon.  The exact laws of DP-SGD are below this curve for every epsilon up to E, so the
-  bound is valid for them too; with few steps they are far below, and it proves less.
+  bound is valid for them too, unless delta alone covers nearly all of the training (E below 0.1 at a
+  delta of 0.01 or more); with few steps they are far below, and it proves less.
 
 Let x be the cell of a canary's score in a partition fixed by other canaries.  By Blackwell's theorem the
 two distributions of x are a post-processing of N(0, 1) and N(mu, 1).  So for any f0, f1 >= 0 the mean of
@@ -40,6 +41,7 @@ from epsilometer.model.families import Gaussian
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.claim_tests import ByEValue
+from epsilometer.proofs.evidence import Evidence
 
 CONDITION = "the noise of canaries is independent and normal"
 
@@ -249,6 +251,10 @@ class IndependentNoiseTest(ByEValue):
         if self.withheld(delta) is not None:
             return -math.inf
         return log_e_value(self._counts, epsilon, delta, error)
+
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
+        won, ranks = self.log_e_value(epsilon, delta, error), (("the ranks of all scores", 1.0),)
+        return Evidence(epsilon=epsilon, bases=(("all canaries", won),), thresholds=ranks)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         if delta == 0:
