@@ -10,7 +10,7 @@ import pytest
 
 import epsilometer as em
 from tests.cli.shell import Shell
-from tests.cli.small_audit import AUDIT
+from tests.cli.small_audit import AUDIT, edited
 
 CONFIG = AUDIT.replace("challenge_bases = 3", "challenge_bases = 8").replace(
     "noise = 0.02", "noise = 0.004"
@@ -140,12 +140,36 @@ def test_stops_as_soon_as_the_claim_is_refuted(config: Path, tmp_path: Path, she
 
 
 def test_a_claim_that_holds_uses_every_base(config: Path, shell: Shell) -> None:
-    out, err = shell("audit", config, "--until-proven", "--claim", "60")
+    edited(config, "noise = 0.004", "noise = 0.1")
+    out, err = shell("audit", config, "--until-proven", "--claim", "3")
     said = " ".join(out.split())
-    assert "All 8 challenge bases were used and the claim of 60 is not refuted" in said
+    assert "All 8 challenge bases were used and the claim of 3 is not refuted" in said
     assert "The proof is anytime-valid" in said
     assert err.count("refuted from 20") >= 3
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_an_audit_that_could_not_refute_the_claim_says_so_before_it_trains(
+    config: Path, tmp_path: Path, shell: Shell
+) -> None:
+    asked = ["audit", config, "--claim", "6"]
+    said = shell.refused(*asked, "--until-proven")
+    assert "--until-proven would never stop this audit. Not even perfect attacks could" in said
+    assert not (tmp_path / "audit.db").exists()
+    words = "Not even perfect attacks could refute the claim of 6 (they would prove"
+    out, err = shell(*asked, "--check")
+    assert out.startswith("The training works.")
+    assert err.count(words) == 1
+    found, err = shell(*asked, "--check", "--json")
+    assert any(text.startswith(words) for text in json.loads(found)["warnings"])
+    assert words in err
+    # The second line, after that about delta, and before any model: it is not said again.
+    out, err = shell(*asked)
+    assert words in err.splitlines()[1]
+    assert err.count(words) == 1
+    reread = ["prove", tmp_path / "audit.db", "--statistic", "loss", "--delta", "0.1"]
+    assert words in shell(*reread, "--claim", "6")[1]
+    assert words not in shell(*reread, "--claim", "1")[1]
 
 
 def test_two_ends_are_one_too_many(config: Path, shell: Shell) -> None:
