@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import MeasuredBy
 from epsilometer.model.counts import counts_of
-from epsilometer.proofs.claim_tests import ByEValue, largest_refuted
+from epsilometer.model.pool_scores import PoolScores
 from epsilometer.proofs.outcomes import PAIRS_BEFORE_BETS, outcomes_of
 from epsilometer.proofs.pairs import PairTest
 from epsilometer.proofs.proof import prove, refuted_together
+from epsilometer.proofs.refuting import ACCURACY, refuted_up_to
 from studies.mechanisms import LaplaceMechanism, Mechanism, Null, RandomisedResponse
 from studies.proofs import PEEKING, PROOF, RefutationCell, path
 from tests.baselines.oracles import most_failures
@@ -66,17 +69,8 @@ def test_refuted_claims_are_below_the_bound_with_their_e_value() -> None:
 
 def test_everything_below_is_refuted_too() -> None:
     """The bound is the first epsilon that is not refuted, whatever is beyond it."""
-
-    class Dip(ByEValue):
-        any_time, assumes = True, ""
-
-        def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
-            return -1.0 if 0.4 < epsilon < 0.6 else 9.0
-
-        def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
-            return math.inf
-
-    assert largest_refuted(Dip(), 0.0, 0.05) == pytest.approx(0.4, abs=2e-4)
+    bound = refuted_up_to(lambda epsilon: not 0.4 < epsilon < 0.6)
+    assert bound == pytest.approx(0.4, abs=2 * ACCURACY)
 
 
 @pytest.mark.parametrize("error", [0.2, 0.05, 1e-3])
@@ -224,15 +218,6 @@ def test_sorted_scores_without_shuffling_would_prove_too_much() -> None:
     assert proof.at_least < truth
 
 
-def test_an_unknown_order_is_for_one_analysis() -> None:
-    known = normal_scores(1, 100, 2.0)
-    base = known.bases[0]
-    bare = type(base)(value=base.value, zeros=base.zeros, ones=base.ones)
-    proof = prove(em.Scores.of_bases([bare], ["a"]), delta=1e-5)
-    assert not proof.any_time
-    assert proof.at_least > 0.5
-
-
 @pytest.mark.parametrize("how", ["opposite", "middle"])
 def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
     """Sides sorted in opposite directions, and sorted by the distance from the median."""
@@ -260,6 +245,95 @@ def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
 def test_models_in_their_order_are_not_shuffled() -> None:
     seen = [prove(normal_scores(20, 30, 1.0, seed), delta=1e-3).any_time for seed in range(15)]
     assert all(seen)
+
+
+# --- data of every shape ----------------------------------------------------------------------
+
+
+def unequal(shift: float) -> em.Scores:
+    bases = [base.in_training_order for base in normal_scores(3, 120, shift).bases]
+    sizes = zip((120, 70, 100), (90, 120, 100), strict=True)
+    cut = [(a[:m], b[:n]) for (a, b), (m, n) in zip(bases, sizes, strict=True)]
+    return em.Scores(without=[a for a, _ in cut], with_point=[b for _, b in cut])
+
+
+def in_unknown_order(shift: float) -> em.Scores:
+    bases = [replace(base, arrival=None) for base in normal_scores(2, 100, shift).bases]
+    return em.Scores.of_bases(bases, range(2))
+
+
+def tied(shift: float) -> em.Scores:
+    sides = [base.in_training_order for base in normal_scores(3, 120, shift).bases]
+    return em.Scores(
+        without=[np.rint(a) for a, _ in sides], with_point=[np.rint(b) for _, b in sides]
+    )
+
+
+def counts(shift: float) -> em.AttackCounts:
+    wrong = [round(100 * ndtr(-shift / 2)), round(90 * ndtr(-shift / 2))]
+    return counts_of(wrong, [100, 90], wrong, [100, 90])
+
+
+def both_kinds(shift: float) -> em.Scores:
+    parts = (*normal_scores(3, 60, shift).bases, *em.Scores.of_counts(counts(shift)).bases)
+    return em.Scores.of_bases(parts, range(5))
+
+
+def pool(shift: float, *, fair_coins: bool) -> PoolScores:
+    rng = np.random.default_rng(3)
+    member = rng.random((100, 20)) < 0.5
+    value = rng.normal(size=member.shape) + shift * member
+    return PoolScores(value=value, member=member, fair_coins=fair_coins)
+
+
+def canaries(shift: float) -> em.Scores:
+    base = normal_scores(1, 300, shift).bases[0]
+    return em.Scores.of_canaries(*base.in_training_order[::-1])
+
+
+#: Data of a shift, whether bases are independent, and what is assumed; a * where any time is valid.
+SHAPES: dict[str, tuple[Callable[[float], Any], bool, str]] = {
+    "equal sizes": (partial(normal_scores, 3, 100), True, "*models trained independently"),
+    "unequal sizes": (unequal, True, "numbers of models fixed in advance"),
+    "ties": (tied, True, "*models trained independently"),
+    "unknown order": (in_unknown_order, True, "drawn at random"),
+    "bases that share models": (partial(normal_scores, 3, 100), False, "bases are averaged"),
+    "counts": (counts, True, "independent decisions, decision rules and numbers"),
+    "scores and counts": (both_kinds, True, "independently; independent decisions"),
+    "one run": (canaries, True, "each canary included by its own fair coin"),
+    "a pool": (partial(pool, fair_coins=True), True, "each point in each model by its own fair"),
+    "drawn records": (partial(pool, fair_coins=False), True, "coin is independent of the others"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_of_data_says_what_it_assumes(shape: str) -> None:
+    make, independent, assumed = SHAPES[shape]
+    proof, nothing = (
+        em.prove(make(shift), delta=1e-5, independent=independent) for shift in (2.0, 0.0)
+    )
+    assert 1.0 < proof.at_least < proof.most_provable < 10.0  # the truth
+    assert nothing.at_least == 0.0
+    assert proof.any_time == assumed.startswith("*")
+    assert assumed.removeprefix("*") in proof.assumes
+    assert "*" in assumed or "one planned analysis" in proof.assumes
+
+
+def test_models_without_a_partner_are_not_used() -> None:
+    given = unequal(2.0)
+    pairs = [base.complete_pairs for base in given.bases]
+    assert [len(side) for pair in pairs for side in pair] == [90, 90, 70, 70, 100, 100]
+    alone = em.Scores(without=[a for a, _ in pairs], with_point=[b for _, b in pairs])
+    assert prove(given, delta=1e-5).at_least == prove(alone, delta=1e-5).at_least
+
+
+def test_scores_and_counts_are_multiplied_or_averaged() -> None:
+    parts = normal_scores(3, 60, 2.0), counts(2.0)
+    for independent in (True, False):
+        given: Any = {"delta": 1e-5, "claim": 0.8, "independent": independent}
+        alone = [prove(part, **given).e_value or 0.0 for part in parts]
+        expected = np.prod(alone) if independent else np.mean(alone)
+        assert prove(both_kinds(2.0), **given).e_value == pytest.approx(expected)
 
 
 # --- counts and canaries ----------------------------------------------------------------------
@@ -344,25 +418,6 @@ def test_a_statistic_of_several_models_proves_nothing() -> None:
     with pytest.raises(InputError, match="prove nothing"):
         prove(wrong, delta=1e-3)
     assert prove(right, delta=1e-3).any_time
-
-
-def test_shared_models_are_averaged_whatever_the_data_are() -> None:
-    rows = {
-        "false_positives": [5] * 20,
-        "trials_h0": 20,
-        "false_negatives": [5] * 20,
-        "trials_h1": 20,
-    }
-    counts = em.AttackCounts(**rows)  # type: ignore[arg-type]
-    alone, shared = (prove(counts, delta=1e-3, independent=i).at_least for i in (True, False))
-    assert shared < alone
-    mixed = em.Scores.of_bases(
-        [*em.Scores.of_counts(counts).bases, *normal_scores(3, 60, 1.5).bases], range(23)
-    )
-    values = [prove(mixed, delta=1e-3, claim=0.1, independent=i).e_value for i in (True, False)]
-    assert values[1] is not None
-    assert values[0] is not None
-    assert values[1] < values[0]
 
 
 def test_canaries_and_models_do_not_mix() -> None:

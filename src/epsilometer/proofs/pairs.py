@@ -21,7 +21,8 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.model.base_scores import BaseScores, PlannedOrder
+from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.capital import along, capitals
 from epsilometer.proofs.ceiling import ceiling
