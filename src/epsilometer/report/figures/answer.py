@@ -128,7 +128,7 @@ def _caption(result: Result, units: Units | None, *, claim_is_drawn: bool) -> st
     level, error = percent(result.level), percent(result.question.error)
     text = (
         f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
-        "without assuming the model. "
+        "without assuming the model; 'of at most' is what perfect attacks on as many would prove. "
     )
     if units is not None:
         text += f"{units.about_shown} "
