@@ -16,11 +16,13 @@ from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.question import Question
 from epsilometer.model.families import Gaussian, RandomizedResponse
 from epsilometer.model.models import CurveModel
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures import curve_model, predictions
-from epsilometer.report.figures.answer import exceedance_chart, prior_chart
+from epsilometer.report.figures.answer import answer_chart, exceedance_chart, prior_chart
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.charts import CURVE_CHARTS, charts_of
 from epsilometer.report.figures.delta_curve import delta_curve_chart
+from epsilometer.report.figures.marks import Note
 from epsilometer.report.text.over_delta import OverDelta, over_delta_of
 from tests.report.curve_results import SETTINGS, bare, counted, full, gaussian, judged, many, null
 from tests.report.test_count_figures import traces
@@ -60,6 +62,18 @@ def test_the_folder_has_the_figures_that_need_no_checks() -> None:
 
 
 # --- epsilon ----------------------------------------------------------------------------------
+
+
+def test_what_is_proven_is_drawn_with_what_could_have_been() -> None:
+    for result, something in ((bare(), True), (null(), False)):
+        proof = result.proof
+        assert proof is not None
+        assert (proof.at_least > 0) is something
+        (plot,) = answer_chart(result).plots
+        at_the_proof = [mark for mark in plot.marks if isinstance(mark, Note) and mark.y == 0]
+        least = f"at least {rounded_down(proof.at_least)}" if proof.at_least else "nothing proven"
+        said = f"{least}, of at most {rounded_down(proof.most_provable)}"
+        assert [(note.text, note.x) for note in at_the_proof] == [(said, proof.at_least)]
 
 
 def test_exceeding_begins_below_one_where_nothing_may_leak() -> None:
