@@ -220,12 +220,13 @@ def best_guesses(members: Floats, others: Floats, error: float) -> float:
 
 ENDS = ("low", "median", "high")
 POINTS = ("normal fit", "one variance", "best guesses")
-BOUNDS = ("proof", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates")
+BOUNDS = ("proof", "conditional", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates")
 
 
 def audit(members: Floats, others: Floats, rate: float | None, error: float) -> dict[str, float]:
     """Result of every method on the same scores; 5, 50 and 95 % quantiles of posteriors."""
-    scores = em.Scores.of_canaries(members, others)
+    scores = em.Scores.of_canaries(members, others).assuming_independent_noise()
+    proof: Any = em.prove(scores, delta=DELTA, error=error)
     auditor = em.baselines.CanaryScoreAuditor(members, others)
     found: dict[str, float] = {}
     for name, model in models(rate).items():
@@ -238,7 +239,9 @@ def audit(members: Floats, others: Floats, rate: float | None, error: float) -> 
         "normal fit": normal_fit(members, others, one_variance=False),
         "one variance": normal_fit(members, others, one_variance=True),
         "best guesses": best_guesses(members, others, error),
-        "proof": em.prove(scores, delta=DELTA, error=error).at_least,
+        "proof": proof.at_least,
+        "conditional": proof.conditional.at_least,
+        "withheld": proof.conditional.withheld is not None,
         "f-DP": auditor.epsilon_one_run_fdp(error, DELTA, one_sided=False),
         "Steinke": auditor.epsilon_one_run(error, DELTA, one_sided=False),
         "Gaussian f-DP": auditor.epsilon_one_run_fdp(
@@ -266,9 +269,12 @@ def _posterior(rows: Sequence[Row], name: str) -> str:
 
 
 def _number(rows: Sequence[Row], name: str) -> str:
-    values = column(rows, name)
+    values, beyond = column(rows, name), ""
+    if name == "conditional" and column(rows, "withheld").any():
+        values = values[column(rows, "withheld") == 0]
+        beyond = f"<br>withheld in {len(rows) - len(values)} of {len(rows)}"
     above = int((values > rows[0].truth).sum())
-    beyond = f"<br>above ε in {above} of {len(rows)}" if above else ""
+    beyond += f"<br>above ε in {above} of {len(rows)}" if above else ""
     return f"{values.mean():.2f}<br>{values.min():.2f} to {values.max():.2f}{beyond}"
 
 
@@ -299,7 +305,15 @@ def blocks(tables: Tables, significance: float) -> dict[str, str]:
         bounds[-1].append(_quoted(row, ("Steinke", "Gaussian f-DP")))
     header = ["scores", "canaries", "true ε"]
     fits = ["normal fit", "with one variance", "Gaussian f-DP, uncorrected", "*quoted*"]
-    proven = ["`em.prove`", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates", "*quoted*"]
+    proven = [
+        "`em.prove`",
+        "if the noise is independent",
+        "f-DP",
+        "Steinke",
+        "Gaussian f-DP",
+        "Gaussian rates",
+        "*quoted*",
+    ]
     return {
         "posteriors": markdown(
             [*header, "default", "strength 1", "Gaussian curve fixed, strength 1"], ours

@@ -160,9 +160,19 @@ def test_one_draw_comes_out_again(drawn: list[Row]) -> None:
 
 def test_bounds_of_the_table_hold_where_they_must(drawn: list[Row]) -> None:
     """Each errs with 5 %: at most 4 of 20, with a probability below 3 in 1,000 of more."""
-    for name in ("proof", "f-DP", "Steinke"):
+    for name in ("proof", "conditional", "f-DP", "Steinke"):
         for rows in by_setting(drawn):
             assert (column(rows, name) > rows[0].truth).sum() <= 4, (name, rows[0].setting)
+
+
+def test_canaries_with_independent_noise_prove_most_of_the_truth(drawn: list[Row]) -> None:
+    """The white-box setting: 5.9 of 6.9 in the mean, where fair coins alone prove half."""
+    white_box = [row for row in drawn if row.setting == auditors.RATIO]
+    kept = [row for row in white_box if not row.withheld]
+    # The search withholds one bound in a hundred: more than 4 of 20 with a probability of 1e-6.
+    assert len(kept) >= 16
+    assert column(kept, "conditional").min() > column(kept, "proof").max() + 1
+    assert column(kept, "conditional").mean() > 5.9
 
 
 # --- what is committed: pages with the numbers of the tables, and tables of the plans -------------
