@@ -17,8 +17,8 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.estimator import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.scores import CanaryScoreAuditor, Split
-from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.canaries import OneRunTest
 from epsilometer.proofs.claim_tests import FixedCounts, largest_refuted

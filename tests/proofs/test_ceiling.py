@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.counts import counts_of
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against

@@ -12,7 +12,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.measurement.bases import LossRow
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.store import SqliteStore
-from epsilometer.model.base_scores import PlannedOrder
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.outcomes import outcomes_of
 from epsilometer.proofs.pairs import LEADERS, PairTest, every_pair

@@ -23,7 +23,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._columns import FLAG, NUMBER, TEXT
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
-from epsilometer.model.base_scores import PlannedOrder
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.score_tables import BASE, CANARIES, HYPOTHESIS, MEMBER, header_of
 
 #: Exact in double precision, which other programs' files may use.

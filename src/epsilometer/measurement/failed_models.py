@@ -4,6 +4,7 @@ If failing depends on the data, leaving failed models out is a selection, and so
 they succeed.  In proofs a model has failed if its code failed once.
 """
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -60,10 +61,19 @@ def forget_machines(file: StoreFile, tasks: list[tuple[int, ...]]) -> None:
     )
 
 
-def coins_of(bits: object, points: int) -> BoolArray | None:
-    """Stored coins; None if there are none, ValueError if there are not as many as points."""
-    if bits is None:
-        return None
+def within(file: StoreFile, sizes: Sizes) -> Iterator[tuple[Task, BoolArray | None]]:
+    """All models that failed within the sizes, each with its coins if these are known."""
+    points = sizes.points or sizes.canaries
+    for failure in read(file, sizes):
+        stored = file.query("SELECT value FROM plan WHERE key = ?", coins_key(failure.task))
+        try:
+            yield failure.task, coins_of(json.loads(stored[0][0]), points) if stored else None
+        except ValueError:
+            raise file.damaged(f"coins of {failure.task} unreadable") from None
+
+
+def coins_of(bits: object, points: int) -> BoolArray:
+    """Stored coins; ValueError if there are not as many as points."""
     packed = bytes.fromhex(bits) if isinstance(bits, str) else b""
     if len(packed) != -(-points // 8):
         raise ValueError

@@ -66,6 +66,11 @@ class Sizes(NamedTuple):
         models_per_base = 1 if self.canaries else self.models_h0 + self.models_h1
         return self.challenge_bases * models_per_base
 
+    @property
+    def pairs(self) -> tuple[int, int]:
+        """Numbers of bases and of pairs of each base."""
+        return self.challenge_bases, min(self.models_h0, self.models_h1)
+
     def side(self, hypothesis: int) -> int:
         """The group that a model belongs to: its hypothesis; with canaries, all runs are one group."""
         return 0 if self.canaries else hypothesis

@@ -30,7 +30,7 @@ from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical, differences
 from epsilometer.measurement.store_file import IN_ORDER, StoreFile, check_row, placeholders
 from epsilometer.measurement.tasks import Chunk
-from epsilometer.model.base_scores import PlannedOrder
+from epsilometer.model.planned_order import PlannedOrder, grown
 
 #: Key of a token that is written when a store without losses adopts a plan, so that a process which
 #: still trains for the previous plan notices.
@@ -113,19 +113,16 @@ class SqliteStore:
             self._file.write("plan", [(key, canonical(value)) for key, value in kept.items()])
 
     def _planned(self, sizes: Sizes) -> dict[str, Any]:
-        """Every plan so far, by its numbers of bases and of pairs: proofs follow their order."""
+        """Every plan so far; nothing for an older store, which does not know in which order it grew."""
         before = self._value("planned")
-        if before is None and not self._has_no_losses():
-            return {}  # an older store does not know in which order it grew
-        now = [sizes.challenge_bases, min(sizes.models_h0, sizes.models_h1)]
-        return {"planned": [*(before or []), *([] if before and before[-1] == now else [now])]}
+        known = before is not None or self._has_no_losses()
+        return {"planned": grown(before, sizes.pairs)} if known else {}
 
     def planned_order(self) -> PlannedOrder | None:
         """The order of pairs that was planned, with all bases; None if it is not known."""
         plans = self._value("planned")
-        numbers = np.arange(len(self.names()))
         try:
-            return None if plans is None else PlannedOrder.of(plans, numbers)
+            return None if plans is None else PlannedOrder.of(plans, range(len(self.names())))
         except (TypeError, ValueError):
             raise self._file.damaged("the sizes of its plans are unreadable") from None
 
@@ -270,11 +267,10 @@ class SqliteStore:
         found = {row[:3]: row.loss for row in self.rows(sizes._replace(variants=(variant,)))}
         if not found:
             raise InputError(f"{self.name}: expected at least one loss, got none.")
-        for task, coins in self._failed(sizes):
-            if not sizes.canaries:
-                found[task] = np.nan
-            elif coins is not None:
-                found |= {(task.base, int(coin), n): np.nan for n, coin in enumerate(coins)}
+        for task, coins in failed_models.within(self._file, sizes):
+            members = [] if coins is None else coins.tolist()
+            canaries = [(task.base, int(coin), n) for n, coin in enumerate(members)]
+            found |= dict.fromkeys(canaries if sizes.canaries else [task], np.nan)
         base, hypothesis, replicate = zip(*sorted(found), strict=True)
         order = None if sizes.canaries else self.planned_order()
         losses = Losses(
@@ -292,21 +288,15 @@ class SqliteStore:
         if not rows:
             raise InputError(f"{self.name}: expected at least one model, got none.")
         if len({row.losses.shape for row in rows}) > 1:
-            raise InputError(
-                f"{self.name}: expected the same queries for every model, got losses of different "
-                "shapes; was queries(point) changed?"
-            )
+            wrong = "expected the same queries for every model, got losses of different shapes"
+            raise InputError(f"{self.name}: {wrong}; was queries(point) changed?")
         models = {row.replicate: (row.losses, row.member) for row in rows}
-        for task, coins in self._failed(sizes):
+        for task, coins in failed_models.within(self._file, sizes):
             if coins is not None:
                 models[task.replicate] = np.full_like(rows[0].losses, np.nan), coins
         losses, members = zip(*(models[number] for number in sorted(models)), strict=True)
-        return PoolLosses(
-            loss=np.stack(losses),
-            member=np.stack(members),
-            numbers=sorted(models),
-            **self.pool(),
-        )
+        stacked = {"loss": np.stack(losses), "member": np.stack(members)}
+        return PoolLosses(**stacked, numbers=sorted(models), **self.pool())
 
     def add_losses(self, losses: Losses, *, variant: str) -> int:
         """Import losses measured elsewhere under the same plan; returns the number of new losses.
@@ -316,10 +306,8 @@ class SqliteStore:
         number = {name: base for base, name in enumerate(self.names())}
         unknown = [name for name in losses.names if name not in number]
         if unknown:
-            raise InputError(
-                f"{self.name}: expected challenge bases of the plan, got {unknown[0]!r}; "
-                "run the audit once with at least as many bases."
-            )
+            wrong = f"expected challenge bases of the plan, got {unknown[0]!r}"
+            raise InputError(f"{self.name}: {wrong}; run the audit with at least as many bases.")
         rows = [
             LossRow(number[base], hypothesis, replicate, variant, loss)
             for base, hypothesis, replicate, loss in losses.rows()
@@ -344,15 +332,6 @@ class SqliteStore:
     def failures(self, sizes: Sizes | None = None) -> list[Failure]:
         """Models without a loss; or all within the sizes that failed, even if trained when retried."""
         return list(failed_models.read(self._file, sizes))
-
-    def _failed(self, sizes: Sizes) -> Iterator[tuple[Task, BoolArray | None]]:
-        """All models that failed within the sizes, each with its coins if these are known."""
-        for failure in self.failures(sizes):
-            bits = self._value(failed_models.coins_key(failure.task))
-            try:
-                yield failure.task, failed_models.coins_of(bits, sizes.points or sizes.canaries)
-            except ValueError:
-                raise self._file.damaged(f"coins of {failure.task} unreadable") from None
 
     def begin_run(self, executor: str) -> int:
         """Record the start of a run and return its number."""

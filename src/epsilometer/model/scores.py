@@ -26,7 +26,6 @@ from epsilometer.model import score_tables
 from epsilometer.model.base_scores import (
     BaseScores,
     Models,
-    PlannedOrder,
     as_numbers,
     labels_of,
     model_numbers,
@@ -34,10 +33,10 @@ from epsilometer.model.base_scores import (
     scores_of_base,
 )
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, MODEL, REPLICATE, SCORE
 
 Names = Sequence[object] | None
-
 #: Standard deviations of the rank sum below which members have the lower scores: 3e-5 by chance.
 LOWEST_RANK_Z = -4.0
 
@@ -260,17 +259,14 @@ class Scores(Plotted, view="data.SCORES"):
     @property
     def shared_models(self) -> int:
         """The number of models that the bases share; 0 if every base has its own models."""
-        if self.models is None:
-            return 0
-        return len(np.unique(np.concatenate([side for pair in self.models for side in pair])))
+        numbers = [side for pair in self.models or () for side in pair]
+        return len(np.unique(np.concatenate(numbers))) if numbers else 0
 
     @property
     def all_runs(self) -> BaseScores:
-        """The canaries of all runs as if from one run.
+        """The canaries of all runs as if from one run, if every run has its own coins.
 
-        Anything that holds for the canaries of one run holds for these too: a coin affects only its own
-        run, so the runs together are one mechanism with more canaries.  This requires new coin flips
-        for every run.
+        A coin affects only its own run, so the runs together are one mechanism with more canaries.
         """
         return BaseScores.of_batches(self.bases)
 
@@ -284,10 +280,7 @@ class Scores(Plotted, view="data.SCORES"):
         return self._with(known_flaws=tuple(dict.fromkeys((*self.known_flaws, *flaws))))
 
     def assuming_independent_noise(self) -> Scores:
-        """The same canaries; proofs also say what follows if their noise is independent and normal.
-
-        Scores of gradient canaries do so by themselves: the noise of DP-SGD is.
-        """
+        """The same canaries; proofs also say what follows if their noise is independent and normal."""
         if not self.one_run:
             raise InputError(
                 "expected scores of canaries of training runs (score, member), whose noise may be "
@@ -312,9 +305,7 @@ class Scores(Plotted, view="data.SCORES"):
     def check(self) -> None:
         """Refuse scores that carry no information: all tied, in every base."""
         if all(len(base.value) == 1 for base in self.bases):
-            raise InputError(
-                "expected scores that differ, got only ties, which carry no information."
-            )
+            raise InputError("expected scores that differ, got only ties, which tell nothing.")
 
     def with_pairs(self, pairs: Iterable[tuple[int, int] | None]) -> Scores:
         """The same scores, with the numbers of complete and of begun pairs of each base."""

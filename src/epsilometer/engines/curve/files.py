@@ -13,10 +13,11 @@ from epsilometer.engines.curve.solve import solve
 from epsilometer.engines.curve.tables import Table
 from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS, PAIRS, PLANNED
 from epsilometer.errors import InputError
-from epsilometer.model.base_scores import BaseScores, PlannedOrder
+from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
 from epsilometer.model.family import MIXINGS
 from epsilometer.model.models import CurveModel
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.priors import PRIORS
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import STRENGTHS
