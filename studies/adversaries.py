@@ -235,9 +235,9 @@ def cells(*, quick: bool = False) -> list[Cell]:
         AdversaryCell(mechanism=mechanism, delta=delta, bases=5, models=100, runs=2000)
         for mechanism, delta in mechanisms
     ]
-    found += [FailureCell(bases=bases, models=400, runs=2000) for bases in (1, 20)]
+    found += [FailureCell(bases=bases, models=400, runs=400) for bases in (1, 20)]
     found += [
-        HalfCell(mechanism=RandomisedResponse(epsilon), bases=5, models=200, runs=2000)
+        HalfCell(mechanism=RandomisedResponse(epsilon), bases=5, models=200, runs=400)
         for epsilon in (1.0, 3.0)
     ]
     return found
