@@ -24,7 +24,7 @@ from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.proofs.independent_noise import CONDITION
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report import writing
-from epsilometer.report.figures import answer, charts, count_model, curve_model
+from epsilometer.report.figures import charts
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
@@ -33,6 +33,9 @@ from epsilometer.report.text.over_delta import OverDelta, table_over_delta
 from epsilometer.report.text.rows import LEVEL, answer_table, comparison_table, parameter_table
 from epsilometer.report.text.sentences import answers, claim_words, e_value_text, verdict_sentence
 from epsilometer.report.text.values import result_values
+
+#: Draws a figure of what is shown.
+Drawing = Callable[[Any], Sheet]
 
 
 def epsilon_words(found: CountPosterior | CurvePosterior, level: float = LEVEL) -> str:
@@ -52,10 +55,10 @@ def _posterior_line(shown: CountPosterior | CurvePosterior) -> str:
     return "; ".join([f"{epsilon_words(shown)}, {where}", size, *doubts])
 
 
-def _figures(
-    makers: Mapping[str, charts.Make],
-) -> Mapping[str, Callable[[Any], Sheet]]:
+def _figures(makers: Mapping[str, charts.Make], posterior: Any) -> Mapping[str, Drawing]:
     """Figures of a result, or of a posterior that nobody asked a question of."""
+    hidden = {"traces", "ranks"} if getattr(posterior, "chains", None) is None else set()
+    hidden |= set() if "epsilon" in posterior.parameters else {*charts.OF_EITHER}
 
     def draw(name: str, shown: Any) -> Sheet:
         chart = makers[name](shown if isinstance(shown, Result) else result_of(shown))
@@ -63,35 +66,18 @@ def _figures(
             raise InputError(f"this result has no figure {name}.")
         return chart
 
-    return {name: partial(draw, name) for name in makers}
+    return {name: partial(draw, name) for name in makers if name not in hidden}
 
 
-CURVE = View(
-    line=_posterior_line,
-    table=parameter_table,
-    figures=_figures(
-        {
-            "exceedance": answer.exceedance_chart,
-            "roc": curve_model.roc_chart,
-            "leaks": curve_model.leaks_chart,
-            "families": partial(curve_model.families_chart, misfits={}),
-            "delta-curve": charts.over_delta,
-        }
-    ),
-)
+class PosteriorView(View):
+    """The view of posteriors, with the figures that need nothing else."""
 
-COUNT = View(
-    line=_posterior_line,
-    table=parameter_table,
-    figures=_figures(
-        {
-            "exceedance": answer.exceedance_chart,
-            "marginals": count_model.marginals_chart,
-            "joint": count_model.joint_chart,
-            "region": count_model.region_chart,
-        }
-    ),
-)
+    def figures_for(self, shown: Any) -> Mapping[str, Drawing]:
+        kind = "curve" if isinstance(shown, CurvePosterior) else "count"
+        return _figures(charts.POSTERIOR_CHARTS[kind], shown)
+
+
+POSTERIOR = PosteriorView(line=_posterior_line, table=parameter_table)
 
 
 # --- results ----------------------------------------------------------------------------------
@@ -122,9 +108,8 @@ def _table(result: Result) -> Table:
 class ResultView(View):
     """The view of results, whose figures depend on the model; it also writes them."""
 
-    def figures_for(self, shown: Any) -> Mapping[str, Callable[[Any], Sheet]]:
-        known, fixed = charts.CHARTS[shown.kind], "epsilon" not in shown.posterior.parameters
-        return _figures({k: known[k] for k in known if not (fixed and k in charts.OF_EITHER)})
+    def figures_for(self, shown: Any) -> Mapping[str, Drawing]:
+        return _figures(charts.CHARTS[shown.kind], shown.posterior)
 
     def write(self, result: Result, folder: str | PathLike[str]) -> None:
         """Write a result folder."""

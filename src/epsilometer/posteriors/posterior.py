@@ -174,7 +174,7 @@ class Posterior(Plotted, ABC):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CountPosterior(Posterior, ABC, view="results.COUNT"):
+class CountPosterior(Posterior, ABC, view="results.POSTERIOR"):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is a point mass: all its quantiles are its value.

@@ -56,7 +56,7 @@ class CurveAccuracy(Accuracy):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CurvePosterior(Posterior, view="results.CURVE"):
+class CurvePosterior(Posterior, view="results.POSTERIOR"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
     Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the

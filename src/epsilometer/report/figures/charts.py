@@ -1,6 +1,6 @@
 """Every figure of a result, by the name of its file and in the order of the page."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -65,20 +65,20 @@ CURVE_CHARTS: dict[str, Make] = {
 #: By the kind of the result.
 CHARTS = {"count": COUNT_CHARTS, "curve": CURVE_CHARTS}
 
-_NO_CHECK = partial(curve_model.families_chart, misfits={})
-NEED_CHECKS = ("delta-curve", "prior", "curves", "predictive")
-#: The figures of a result folder, which need nothing but the posterior.
-FOLDER_CHARTS: dict[str, dict[str, Make]] = {
-    "count": {name: make for name, make in COUNT_CHARTS.items() if name not in NEED_CHECKS},
-    "curve": {
-        name: _NO_CHECK if name == "families" else make
-        for name, make in CURVE_CHARTS.items()
-        if name not in NEED_CHECKS or name == "delta-curve"
+#: The figures of a posterior alone, without a question.
+POSTERIOR_CHARTS: dict[str, dict[str, Make]] = {
+    "count": {
+        name: COUNT_CHARTS[name]
+        for name in ("exceedance", "region", "marginals", "joint", "traces", "ranks")
     },
+    "curve": {name: CURVE_CHARTS[name] for name in ("exceedance", "roc", "leaks")}
+    | {"families": partial(curve_model.families_chart, misfits={}), "delta-curve": over_delta},
 }
 
 
 def charts_of(result: Result, *, folder: bool = False) -> list[Chart]:
     """Every figure of a result that applies, in the order of the page; or those of its folder."""
-    known = (FOLDER_CHARTS if folder else CHARTS)[result.kind]
+    known: Mapping[str, Make] = CHARTS[result.kind]
+    if folder:
+        known = OF_EITHER | POSTERIOR_CHARTS[result.kind]
     return [chart for chart in (make(result) for make in known.values()) if chart is not None]

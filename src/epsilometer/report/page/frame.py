@@ -21,18 +21,10 @@ from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS
+from epsilometer.report.text import sentences
 from epsilometer.report.text.facts import provenance_facts
 from epsilometer.report.text.over_delta import csv_over_delta, over_delta_of
 from epsilometer.report.text.rows import answer_table
-from epsilometer.report.text.sentences import (
-    after_verdict,
-    all_assumptions,
-    answers,
-    meaning_of_epsilon,
-    proven_fact,
-    settled_claims,
-    verdict_sentence,
-)
 from epsilometer.report.text.values import page_values
 
 #: Where templates, script and style are.
@@ -101,22 +93,22 @@ def _answer(result: Result) -> dict[str, Any]:
     verdict = result.verdict
     headline = ""
     if verdict is not None:  # without the label, which is shown above it
-        headline = capital(verdict_sentence(result).removeprefix(f"{verdict.label}: "))
+        headline = capital(sentences.verdict_sentence(result).removeprefix(f"{verdict.label}: "))
     return {
         "badge": "ESTIMATE" if verdict is None else verdict.label,
         "headline": headline,
-        "answers": answers(result),
+        "answers": sentences.answers(result),
         "next_step": result.next_step,
-        "after": after_verdict(result),
+        "after": sentences.after_verdict(result),
         "verdict": verdict,
         "thresholds": result.question.thresholds,
         "warnings": [_files.printable(text) for text in result.warnings],
         "what_if": result.what_if,
         "parameters": answer_table(result).cells(),
-        "proven": capital(f"{proven_fact(result)}."),
-        "meaning": meaning_of_epsilon(result),
-        "settled": settled_claims(result),
-        "assumptions": all_assumptions(result),
+        "proven": capital(f"{sentences.proven_fact(result)}."),
+        "meaning": sentences.meaning_of_epsilon(result),
+        "settled": sentences.settled_claims(result),
+        "assumptions": sentences.all_assumptions(result),
         "facts": [(label, _files.printable(text)) for label, text in provenance_facts(result)],
     }
 

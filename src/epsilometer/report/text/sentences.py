@@ -59,9 +59,8 @@ def claim_sentence(result: Result) -> str:
     """What is claimed, and how probable it is that epsilon exceeds it."""
     verdict = result.verdict
     assert verdict is not None
-    who = (
-        "The algorithm's own claim" if result.question.claim_source == "algorithm" else "The claim"
-    )
+    own = result.question.claim_source == "algorithm"
+    who = "The algorithm's own claim" if own else "The claim"
     said = f"{who}: epsilon at most {claim_words(verdict)} at {where_claimed(verdict)}"
     if verdict.grounds is Grounds.PROVEN or not verdict.trustworthy:
         return f"{said}."
