@@ -72,6 +72,37 @@ def square(axes: Axes, title: str) -> None:
     axes.set_aspect("equal")
 
 
+def capital() -> Figure:
+    """The capital of someone who bets against a true claim and against a false one, forty times each."""
+    figure, (left, right) = new(8.4, 3.4, 2)
+    rng, pairs, bases, shift = np.random.default_rng(1), 100, 5, 1.0
+    for axes, claim, title in ((left, shift, "true claim"), (right, 0.5, "false claim")):
+        for _ in range(40):
+            scores = em.Scores(
+                without=[rng.laplace(size=pairs) for _ in range(bases)],
+                with_point=[rng.laplace(size=pairs) + shift for _ in range(bases)],
+            )
+            evidence = em.prove(scores, delta=1e-5, claim=claim).evidence
+            assert evidence is not None
+            powers = np.append(0.0, evidence.path / np.log(10))
+            colour = ORANGE if powers[-1] >= np.log10(20) else BLUE
+            steps = np.arange(0, len(powers), 5)
+            axes.plot(steps, powers[steps], color=colour, linewidth=0.7, alpha=0.6)
+        axes.axhline(np.log10(20), color=GREY, linestyle=":", linewidth=1.2)
+        axes.annotate(
+            "20: refuted",
+            (bases * pairs, np.log10(20)),
+            (0, 3),
+            ha="right",
+            fontsize=9,
+            textcoords="offset points",
+        )
+        axes.set(xlabel="pairs of models", xlim=(0, bases * pairs))
+        axes.set_title(f"epsilon at most {claim:g}: a {title}", fontsize=10.5)
+    left.set_ylabel("capital, as a power of 10")
+    return figure
+
+
 def regions() -> Figure:
     """The region that epsilon and delta allow."""
     figure, (left, right) = new(8.4, 4.2, 2, sharey=True)
@@ -302,6 +333,7 @@ def alike() -> Figure:
 
 FIGURES = {
     "regions": regions,
+    "capital": capital,
     "rings": rings,
     "strengths": strengths,
     "likelihoods": likelihoods,
