@@ -19,6 +19,7 @@ from epsilometer.cli.main import run
 from epsilometer.errors import EpsilometerWarning, InputError, StoreError
 from epsilometer.inputs.held import source_of
 from epsilometer.judgement.judging import result_of
+from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.model.counts import failure_flaws
 from epsilometer.model.scores import REVERSED
 from epsilometer.training.network import network
@@ -319,7 +320,7 @@ def test_an_accountant_without_an_epsilon_promises_nothing(stated: Any) -> None:
     for deltas in ((), (1e-3, 1e-2)):
         verdict = em.judge(posterior, Accountant(stated), deltas=deltas)
         assert verdict.label == "NO PROMISE"
-        assert all(verdict.stops(gate) for gate in ("never", "proven", "fail", "inconclusive"))
+        assert all(verdict.stops(gate) for gate in FAIL_ON)
         assert verdict.reasons[0].startswith("the training promises nothing: its accountant ")
     assert em.judge(posterior, math.inf).label == "NO PROMISE"
     # Controls: a finite epsilon is a claim, and a negative one a mistake.

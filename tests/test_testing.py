@@ -31,7 +31,7 @@ PASS, FAIL, OPEN = 12.0, 1.0, 3.5
 #: A claim that the posterior lies above, and that is not refuted.
 JUDGED = 2.6
 
-GATES = ["proven", "fail", "inconclusive"]
+GATES = ["proven", "conditional", "fail", "inconclusive"]
 
 
 KNOWN: dict[str, em.engines.CountPosterior] = {}
@@ -234,7 +234,10 @@ def test_delta_zero_is_a_delta() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"fail_on": "never"}, "one of proven, fail, inconclusive, got fail_on='never'"),
+        (
+            {"fail_on": "never"},
+            "one of proven, conditional, fail, inconclusive, got fail_on='never'",
+        ),
         ({"fail_on": None}, "got fail_on=None"),
         ({"epsilon": -1.0}, "expected epsilon >= 0, got epsilon=-1"),
         ({"epsilon": float("nan")}, "expected a finite epsilon, got epsilon=nan"),

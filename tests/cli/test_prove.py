@@ -68,6 +68,39 @@ def test_counts_and_canaries_are_for_one_look(tmp_path: Path, shell: Shell) -> N
         assert found["at_least"] > 0.3
 
 
+def test_canaries_prove_more_if_their_noise_is_independent(tmp_path: Path, shell: Shell) -> None:
+    rng, file = np.random.default_rng(4), tmp_path / "canaries.csv"
+    members = rng.integers(0, 2, 2000)
+    rows = "".join(f"{rng.normal() + 1.5 * m},{m}\n" for m in members)
+    file.write_text(f"score,member\n{rows}")
+    claim = ["--delta", 1e-5, "--claim", 4]
+    assert "conditional" not in shell.json("prove", file, *claim)
+    assumed = [*claim, "--assume-independent-noise"]
+    entry = shell.json("prove", file, *assumed)["conditional"]
+    assert entry["at_least"] > 5
+    assert entry["refuted"]
+    assert entry["shared_luck_p_value"] > 0.01
+    said = " ".join(shell.said("prove", file, *assumed).split())
+    assert "If the noise of canaries is independent and normal: epsilon is at least" in said
+    # Only the gate that names the condition stops at it.
+    for gate, code in (("never", 0), ("proven", 0), ("conditional", 3)):
+        shell("prove", file, *assumed, "--fail-on", gate, code=code)
+    shell("prove", file, *claim, "--fail-on", "conditional")
+    gaussian = ["--family", "gaussian", "--mixing", "none", "--strength", 1]
+    for gate, code in (("proven", 0), ("conditional", 3)):
+        out = shell.said("estimate", file, *assumed, *gaussian, "--fail-on", gate, code=code)
+        assert out.startswith("FAIL (proven if the noise is independent): ")
+
+
+def test_only_canaries_have_noise_of_their_own(scores: Path, tmp_path: Path, shell: Shell) -> None:
+    assumed = ["--delta", 1e-5, "--assume-independent-noise"]
+    for command in ("prove", "estimate"):
+        assert "scores of canaries" in shell.refused(command, scores, *assumed)
+    counts = tmp_path / "counts.csv"
+    counts.write_text("false_positives,trials_h0,false_negatives,trials_h1\n1,50,2,50\n")
+    assert "is for scores of canaries" in shell.refused("prove", counts, *assumed)
+
+
 def test_less_is_proven_where_models_are_shared(scores: Path, shell: Shell) -> None:
     alone = shell.json("prove", scores, "--delta", 1e-5)
     shared = shell.json("prove", scores, "--delta", 1e-5, "--shared-models")

@@ -14,6 +14,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.report.figures.charts import COUNT_CHARTS
 from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
@@ -81,7 +82,7 @@ def embedded(page: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("claim", "verdict", "stopped_by"),
     [
-        (FAIL, "FAIL (proven)", ("proven", "fail", "inconclusive")),
+        (FAIL, "FAIL (proven)", ("proven", "conditional", "fail", "inconclusive")),
         (JUDGED, "FAIL (judged)", ("fail", "inconclusive")),
         (INCONCLUSIVE, "INCONCLUSIVE", ("inconclusive",)),
         (PASS, "PASS (judged)", ()),
@@ -90,7 +91,7 @@ def embedded(page: Path) -> dict[str, Any]:
 def test_verdicts_and_their_exit_codes(
     counts: Path, result: Path, claim: str, verdict: str, stopped_by: tuple[str, ...], shell: Shell
 ) -> None:
-    for gate in ("never", "proven", "fail", "inconclusive"):
+    for gate in FAIL_ON:
         code = 3 if gate in stopped_by else 0
         out, err = shell("report", result, "--claim", claim, "--fail-on", gate, code=code)
         assert out.startswith(f"{verdict}: ")
@@ -155,7 +156,10 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     ("options", "expected"),
     [
         (["--fail-on", "fail"], "--fail-on fail needs a claimed epsilon"),
-        (["--claim", "1", "--fail-on", "maybe"], "one of never, proven, fail, inconclusive"),
+        (
+            ["--claim", "1", "--fail-on", "maybe"],
+            "one of never, proven, conditional, fail",
+        ),
         (["--claim", "1", "--error", "0"], "0 < error < 1"),
         (["--claim", "1", "--pass-at-most", "0.99"], "pass_at_most < fail_at_least"),
         (["--claim", "1", "--fail-at-least", "1.5"], "0 <= fail_at_least <= 1"),

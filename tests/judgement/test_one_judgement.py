@@ -20,6 +20,7 @@ import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
+from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.testing import assert_private
 from tests.drawn import error_counts
 
@@ -295,7 +296,7 @@ def test_an_infinite_claim_promises_nothing(tmp_path: Path) -> None:
     posterior = posterior_of("curve", "independent")
     verdict = em.judge(posterior, float("inf"), deltas=DELTAS)
     assert (verdict.label, str(verdict.grounds)) == ("NO PROMISE", "stated")
-    assert all(verdict.stops(gate) for gate in ("never", "proven", "fail", "inconclusive"))
+    assert all(verdict.stops(gate) for gate in FAIL_ON)
     result = result_of(posterior, Question(claim=float("inf"), deltas=DELTAS))
     assert result.to_dict()["verdict"]["outcome"] == "NO PROMISE"
     assert result.next_step

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import epsilometer as em
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
-from epsilometer.engines.mcmc.diagnostics import diagnose
-from epsilometer.engines.mcmc.posterior import SamplePosterior
+from epsilometer.engines.mcmc.posterior import SamplePosterior, diagnose
 from epsilometer.errors import InputError
 from epsilometer.judgement.result import INACCURATE
 from epsilometer.judgement.verdict import (
@@ -371,6 +370,7 @@ def test_gates_close_at_more_and_more() -> None:
     assert closed == {
         "never": [False, False, False, False],
         "proven": [True, False, False, False],
+        "conditional": [True, False, False, False],
         "fail": [True, True, False, False],
         "inconclusive": [True, True, True, False],
     }

@@ -43,6 +43,14 @@ def gaussian(
     )
 
 
+def canaries(shift: float, size: int, *, seed: int = 1) -> Scores:
+    """Canaries of one run whose noise is taken to be independent and normal."""
+    rng = np.random.default_rng(seed)
+    coins = rng.random(size) < 0.5
+    scores = shift * coins + rng.standard_normal(size)
+    return Scores.of_canaries(scores[coins], scores[~coins]).assuming_independent_noise()
+
+
 def posterior(scores: Scores | em.AttackCounts, model: CurveModel) -> CurvePosterior:
     return SETTINGS.estimate(scores, model)
 

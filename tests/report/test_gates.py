@@ -12,7 +12,11 @@ from markdown_it import MarkdownIt
 from epsilometer.judgement.verdict import FAIL_ON, Grounds, JudgedDelta, Outcome, Verdict
 from epsilometer.report.gates import Finding, github_commands, job_summary, junit_xml, short
 
-LABELS = ("NO PROMISE", "FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE", "PASS (judged)")
+CONDITIONAL = "FAIL (proven if the noise is independent)"
+LABELS = (
+    *("NO PROMISE", "FAIL (proven)", CONDITIONAL, "FAIL (judged)"),
+    *("INCONCLUSIVE", "PASS (judged)"),
+)
 HOSTILE = "x\x00\ud800\x1b[31m\u202e\n::error::gotcha\r\n]]> & <script>alert('1')</script>\ufffe\"|`*_[a](http://b.c)"
 
 
@@ -70,11 +74,12 @@ def test_numbers_are_short_and_bounds_rounded_down() -> None:
 def test_a_proof_needs_no_accuracy() -> None:
     assert not finding(claim("INCONCLUSIVE"), accepted=False).converged
     assert finding(claim("FAIL (proven)"), accepted=False).converged
+    assert finding(claim(CONDITIONAL), accepted=False).converged
 
 
 # --- JUnit ------------------------------------------------------------------------------------
 
-STOPS = dict(zip(FAIL_ON, (LABELS[:end] for end in range(1, 5)), strict=True))
+STOPS = dict(zip(FAIL_ON, (LABELS[:end] for end in range(1, 6)), strict=True))
 
 
 @pytest.mark.parametrize("fail_on", STOPS)
@@ -87,7 +92,7 @@ def test_junit_fails_where_the_command_does(label: str, fail_on: str) -> None:
     assert case.get("name") == f"{what} at delta = 1e-5"
     failures, skips = case.findall("failure"), case.findall("skipped")
     assert len(failures) == (label in STOPS[fail_on])
-    assert len(skips) == (label not in STOPS[fail_on] and label != LABELS[4])
+    assert len(skips) == (label not in STOPS[fail_on] and label != LABELS[5])
     counted = [int(suite.get(name) or 0) for name in ("tests", "failures", "errors", "skipped")]
     assert counted == [1, len(failures), 0, len(skips)]
     for each in (*failures, *skips):
@@ -155,7 +160,7 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
 def test_annotations_are_errors_where_the_command_fails(label: str, fail_on: str) -> None:
     (line,) = github_commands([finding(claim(label))], source="a,b:c%.toml", fail_on=fail_on)
     kind, properties, text = parsed(line)
-    expected = "notice" if label == LABELS[4] else "warning"
+    expected = "notice" if label == LABELS[5] else "warning"
     assert kind == ("error" if label in STOPS[fail_on] else expected)
     assert properties == {"file": "a,b:c%.toml", "title": f"Epsilometer: {label}"}
     what = "A finite epsilon" if label == LABELS[0] else "Epsilon at most 4"

@@ -22,7 +22,7 @@ from epsilometer.report.gates import finding_of, github_commands, job_summary, j
 from epsilometer.report.page.sections import render
 from epsilometer.report.text.summary import result_text
 from tests.report.count_results import exact, gather
-from tests.report.curve_results import full
+from tests.report.curve_results import SIMPLE, canaries, full, judged, posterior
 
 SOURCE = Path(epsilometer.__file__).parent
 
@@ -59,7 +59,10 @@ READ = {
         *("Solution.strength_rows", "Solution.weights", "_strength_rows"),
         *("Solution.bases", "Solution.grid"),
     ),
-    "proofs/proof.py": ("Proof.described", "Proof.hopeless", "rounded_down"),
+    "proofs/proof.py": (
+        *("ConditionalProof.described", "ConditionalProof.finding"),
+        *("Proof.described", "Proof.hopeless", "rounded_down"),
+    ),
 }
 
 ALLOWED = {f"{place}:{name}" for place, names in READ.items() for name in names}
@@ -93,9 +96,10 @@ def concluded(kind: str) -> Result:
     makers: dict[str, Callable[[], Result]] = {
         "curve": full,
         "count": lambda: gather(exact(), claim=2.0, deltas=(1e-3, 0.01), compare=True),
+        "canaries": lambda: judged(posterior(canaries(1.5, 1000), SIMPLE)),
     }
     made = makers[kind]()
-    assert made.kind == kind
+    assert made.kind == ("curve" if kind == "canaries" else kind)
     return made.concluded()
 
 
@@ -130,7 +134,7 @@ VIEWS = (_text, _json, _page, _figures, _notebook, _gates)
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.__name__.strip("_"))
-@pytest.mark.parametrize("kind", ["count", "curve"])
+@pytest.mark.parametrize("kind", ["count", "curve", "canaries"])
 def test_a_view_computes_nothing(kind: str, view: Callable[[Result], object]) -> None:
     result = concluded(kind)
     if view is _page:
