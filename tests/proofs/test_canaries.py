@@ -139,7 +139,7 @@ def test_a_true_claim_is_rarely_refuted(
     runs, error = 400, 0.05
     # Epsilon is found to 1e-9.
     wrong = false_refutations(
-        make(epsilon, delta), lambda base: bound_of(base, delta, error), epsilon + 1e-6, runs
+        make(epsilon, delta), lambda base: bound_of(base, delta, error)[0], epsilon + 1e-6, runs
     )
     assert binom.sf(wrong - 1, runs, error) > RARE
 
