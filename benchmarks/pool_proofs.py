@@ -46,7 +46,8 @@ def side_by_side(points: int = 200) -> list[Row]:
     began = time.perf_counter()
     pairs = [(pool.value[~m, n], pool.value[m, n]) for n, m in enumerate(pool.member.T)]
     alone = [
-        PairTest(outcomes=outcomes_of([(zeros[: len(ones)], ones[: len(zeros)])])) for zeros, ones in pairs
+        PairTest(outcomes=outcomes_of([(zeros[: len(ones)], ones[: len(zeros)])]))
+        for zeros, ones in pairs
     ]
     logs = [test.log_e_value(CLAIM, DELTA, 0.05) for test in alone]
     slow = np.logaddexp.reduce(logs) - np.log(len(logs))

@@ -98,7 +98,8 @@ def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
     """The bound of each method for a pool."""
     shared_models = SharedModels.of_pool(pool)
     by_point, multiplied = (
-        PairTest(outcomes=shared_models.outcomes, independent=independent) for independent in (False, True)
+        PairTest(outcomes=shared_models.outcomes, independent=independent)
+        for independent in (False, True)
     )
     return {
         PROOF: largest_refuted(shared_models, delta, error),

@@ -14,7 +14,7 @@ from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.proofs import bettors, outcomes
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.outcomes import Outcomes, outcomes_of
-from epsilometer.proofs.pairs import PairTest, every_pair, log_mixtures, multiplied
+from epsilometer.proofs.pairs import PairTest, log_mixtures, multiplied
 from epsilometer.proofs.refuting import LARGEST_CLAIM
 
 CLAIMS = [(0.0, 0.0), (0.7, 1e-5), (1.0, 0.1), (3.0, 1e-3), (5.0, 0.0)]

@@ -20,8 +20,8 @@ from epsilometer.attacks.result import AttackResult, finish
 from epsilometer.attacks.rules import Attack, CrossFedScores, LikelihoodRatio, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic, scored, scores_of
 from epsilometer.measurement.bases import Adjacency, Base, Source, draw_base
-from epsilometer.model.base_scores import PlannedOrder
 from epsilometer.model.count_tables import CROSS_FED, INDEPENDENT
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.scores import Scores
 
 
