@@ -240,7 +240,7 @@ class LimitCell(_Claimed):
             sides.append(drawn.bases[0].in_training_order)
         scores = Scores(without=[a for a, _ in sides], with_point=[b for _, b in sides])
         trials, delta = self.leaking * self.models, self.delta
-        rate = best_rate(self.mechanism, trials, delta, significance)
+        rate = best_rate(self.mechanism, trials, delta, significance)  # type: ignore[arg-type]  # frozen
         known = _at_rate(self.mechanism, rate, trials, delta, significance, rng, 1)
         bounds = {
             PROOF: largest_refuted(PairTest.of(scores.bases), delta, significance),

@@ -101,7 +101,8 @@ class Twin:
             if (
                 task not in trained
                 if sizes is None
-                else task.base < sizes[0] and task.replicate < sizes[1 + task.hypothesis]
+                else task.base < sizes.challenge_bases
+                and task.replicate < (sizes.models_h0, sizes.models_h1)[task.hypothesis]
             )
         ]
 

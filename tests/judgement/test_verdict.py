@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import epsilometer as em
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
-from epsilometer.engines.mcmc.posterior import SamplePosterior, diagnose
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.errors import InputError
 from epsilometer.judgement.result import INACCURATE
 from epsilometer.judgement.verdict import (

@@ -13,7 +13,7 @@ from epsilometer.measurement.bases import LossRow
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.store import SqliteStore
 from epsilometer.model.planned_order import PlannedOrder
-from epsilometer.proofs.bettors import bettors_against
+from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.outcomes import outcomes_of
 from epsilometer.proofs.pairs import LEADERS, PairTest, every_pair
 from epsilometer.proofs.proof import claim_test_of, refuted_together
@@ -59,7 +59,7 @@ def slow_path(test: PairTest, epsilon: float, delta: float, order: IntArray) -> 
     return np.cumsum(path)
 
 
-def _along(test: PairTest, bettors: object, order: IntArray) -> FloatArray:
+def _along(test: PairTest, bettors: Bettors, order: IntArray) -> FloatArray:
     from epsilometer.proofs.capital import along
 
     return np.asarray(along(test.outcomes, order, bettors, 1.0, np.inf))
@@ -99,10 +99,10 @@ def test_a_store_knows_its_order_until_the_end_of_the_folder(tmp_path: Path) -> 
     path = tmp_path / "store.db"
     measure(plan(bases=2, replicates=12), path)
     with SqliteStore(path) as store:
-        before = store.measured(store.sizes(), "")
+        before = store.losses(store.sizes(), "")
     measure(plan(bases=3, replicates=12), path)
     with SqliteStore(path) as store:
-        losses = store.measured(store.sizes(), "")
+        losses = store.losses(store.sizes(), "")
     scores = em.attacks.scores_of(losses, em.attacks.Loss())
     order = scores.planned_order
     assert order is not None
@@ -117,7 +117,7 @@ def test_a_store_knows_its_order_until_the_end_of_the_folder(tmp_path: Path) -> 
     assert em.Scores.read(tmp_path / "scores.csv").planned_order is None
     posterior = em.estimate(scores, delta=1e-5)
     posterior.save(tmp_path / "posterior.nc")
-    again = em.load(tmp_path / "posterior.nc").scores  # type: ignore[union-attr]
+    again = em.load(tmp_path / "posterior.nc").scores
     assert again.planned_order.sizes.tolist() == order.sizes.tolist()
     assert em.prove(again, delta=1e-5, claim=0.1) == em.prove(scores, delta=1e-5, claim=0.1)
 
@@ -133,7 +133,7 @@ def test_a_store_in_progress_proves_from_the_pairs_before_the_first_gap(tmp_path
             if not (task.base == 1 and task.replicate == 5 and task.hypothesis == 1)
         ]
         store.add(rows)
-        scores = em.attacks.scores_of(store.measured(whole.sizes, ""), em.attacks.Loss())
+        scores = em.attacks.scores_of(store.losses(whole.sizes, ""), em.attacks.Loss())
     test: PairTest = claim_test_of(scores)  # type: ignore[assignment]
     assert test.planned_order is not None
     assert len(test.planned_order) == 12 + 5

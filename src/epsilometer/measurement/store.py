@@ -295,7 +295,7 @@ class SqliteStore:
             if coins is not None:
                 models[task.replicate] = np.full_like(rows[0].losses, np.nan), coins
         losses, members = zip(*(models[number] for number in sorted(models)), strict=True)
-        stacked = {"loss": np.stack(losses), "member": np.stack(members)}
+        stacked: dict[str, Any] = {"loss": np.stack(losses), "member": np.stack(members)}
         return PoolLosses(**stacked, numbers=sorted(models), **self.pool())
 
     def add_losses(self, losses: Losses, *, variant: str) -> int:

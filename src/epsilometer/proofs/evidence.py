@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _files
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.proofs.bettors import BOTH, FALSE_NEGATIVES, FALSE_POSITIVES, Bettors
 from epsilometer.proofs.outcomes import CUT, FIT_RATES, RANK_RATES
 
@@ -74,12 +74,10 @@ class Evidence:
         }
 
     @property
-    def plotted(self) -> tuple[FloatArray, FloatArray]:
+    def plotted(self) -> tuple[IntArray, FloatArray]:
         """Numbers of pairs, at most `POINTS`, and the capital after each as a power of 10."""
         size = len(self.path)
-        pairs = (
-            np.unique(np.linspace(1, size, min(size, POINTS)).astype(int)) if size else np.arange(0)
-        )
+        pairs = np.unique(np.linspace(1, size, min(size, POINTS)).astype(np.int64))
         return pairs, self.path[pairs - 1] / np.log(10)
 
 
@@ -97,7 +95,7 @@ def ranked(names: Iterable[str], values: Iterable[float]) -> tuple[tuple[str, fl
 
 
 def thresholds_of(
-    bettors: Bettors, used: FloatArray, share: FloatArray
+    bettors: Bettors, used: IntArray, share: FloatArray
 ) -> tuple[tuple[str, float], ...]:
     """The thresholds and directions of bettors, with the shares of the capital that they hold."""
     found: dict[str, float] = {}
