@@ -73,11 +73,11 @@ def square(axes: Axes, title: str) -> None:
 
 
 def capital() -> Figure:
-    """The capital of someone who bets against a true claim and against a false one, forty times each."""
+    """The capital of someone who bets against a true claim and against a false one, twenty times each."""
     figure, (left, right) = new(8.4, 3.4, 2)
     rng, pairs, bases, shift = np.random.default_rng(1), 100, 5, 1.0
     for axes, claim, title in ((left, shift, "true claim"), (right, 0.5, "false claim")):
-        for _ in range(40):
+        for _ in range(20):
             scores = em.Scores(
                 without=[rng.laplace(size=pairs) for _ in range(bases)],
                 with_point=[rng.laplace(size=pairs) + shift for _ in range(bases)],
@@ -86,7 +86,7 @@ def capital() -> Figure:
             assert evidence is not None
             powers = np.append(0.0, evidence.path / np.log(10))
             colour = ORANGE if powers[-1] >= np.log10(20) else BLUE
-            steps = np.arange(0, len(powers), 5)
+            steps = np.arange(0, len(powers), 10)
             axes.plot(steps, powers[steps], color=colour, linewidth=0.7, alpha=0.6)
         axes.axhline(np.log10(20), color=GREY, linestyle=":", linewidth=1.2)
         axes.annotate(

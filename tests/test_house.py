@@ -31,7 +31,12 @@ MODEL_CLASSES = {
 LONGEST, MOST_PARAMETERS = 80, 10
 
 #: Public calls whose settings are flat keywords, each with a default.
-FLAT = {"auditing/auditing.py:audit", "api.py:write_report", "planning/plan.py:plan_audit"}
+FLAT = {
+    "auditing/auditing.py:audit",
+    "api.py:write_report",
+    "planning/plan.py:plan_audit",
+    "cli/prove.py:prove",
+}
 
 
 @cache
