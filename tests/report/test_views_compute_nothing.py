@@ -59,6 +59,9 @@ READ = {
         *("Solution.strength_rows", "Solution.weights", "_strength_rows"),
         *("Solution.bases", "Solution.grid"),
     ),
+    "proofs/evidence.py": (
+        *("Evidence.described", "Evidence.plotted", "Evidence.sentence", "_most"),
+    ),
     "proofs/proof.py": (
         *("ConditionalProof.described", "ConditionalProof.finding"),
         *("Proof.described", "Proof.hopeless", "rounded_down"),
