@@ -73,7 +73,7 @@ def square(axes: Axes, title: str) -> None:
 
 
 def capital() -> Figure:
-    """The capital of someone who bets against a true claim and against a false one, twenty times each."""
+    """The capital of someone who bets against a true claim and a false one, twenty times each."""
     figure, (left, right) = new(8.4, 3.4, 2)
     rng, pairs, bases, shift = np.random.default_rng(1), 100, 5, 1.0
     for axes, claim, title in ((left, shift, "true claim"), (right, 0.5, "false claim")):

@@ -187,6 +187,9 @@ def origin_of(
     if attacked is not None:
         attack = describe(attacked, config.target_alpha)
     attack["failures"] = config.failures
+    attack |= (
+        {"planned": estimated.scores.planned_order.whole} if estimated.scores.planned_order else {}
+    )
     shared = measurement.shares_models
     # With the counts, so that they are read back with them.
     attack["warnings"] = [

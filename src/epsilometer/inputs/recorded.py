@@ -191,6 +191,7 @@ def _model() -> Any:
         statistic: Annotated[str, name]
         attack: Annotated[str, name]
         failures: Literal["lowest", "worst", "dropped"] | None = None
+        planned: Annotated[list[tuple[int, int]], few] | None = None
         warnings: Annotated[list[str], few] = Field(default_factory=list)
 
     class Asked(Part):

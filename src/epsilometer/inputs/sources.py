@@ -40,6 +40,7 @@ from epsilometer.measurement.store_file import is_store
 from epsilometer.model import count_tables
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.counts import AttackCounts, failure_flaws
+from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.score_tables import header_of
 from epsilometer.model.scores import Scores
 
@@ -182,6 +183,8 @@ def of_losses(
                 )
         score = partial(design.scores, losses, **how)
     else:
+        if known.get("planned"):
+            losses = losses.in_planned_order(_planned(known["planned"], losses, label))
         # Of one run only the order of losses matters.
         default = Loss().name if losses.one_run else options.default_statistic or DEFAULT_STATISTIC
         attacked = {"statistic": default} | known
@@ -197,6 +200,13 @@ def of_losses(
         text = str(error)
         raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
     return Source(label=label, scores=scores, losses=losses, flaws=flaws, **counted)
+
+
+def _planned(sizes: Any, losses: Losses, label: str) -> PlannedOrder | None:
+    try:
+        return PlannedOrder.of(sizes, range(len(losses.names)))
+    except ValueError:
+        raise InputError(f"{label}: expected planned sizes of its bases, got {sizes}.") from None
 
 
 def of_measurement(measured: Measurement, options: LossOptions = NO_OPTIONS) -> Source:

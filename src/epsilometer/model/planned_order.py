@@ -41,6 +41,11 @@ class PlannedOrder(NamedTuple):
             raise ValueError
         return cls(plans, known) if bases * pairs <= MOST_PAIRS else None
 
+    @property
+    def whole(self) -> list[list[int]] | None:
+        """The sizes, from which a file has the order again; None if a planned base has no scores."""
+        return self.sizes.tolist() if len(self.numbers) == self.sizes[:, 0].max() else None
+
     def take(self, places: Sequence[int]) -> PlannedOrder:
         """The same order of some of the bases."""
         return self._replace(numbers=self.numbers[np.asarray(places, dtype=np.int64)])
