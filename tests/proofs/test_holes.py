@@ -274,4 +274,5 @@ def test_an_audit_until_something_is_proven_counts_failures() -> None:
         for failures in ("worst", "dropped")
     ]
     assert [result.proof.refuted for result in found] == [False, True]
-    assert [result.origin.stopping["bases_used"] for result in found] == [7, 1]
+    used = [result.origin.stopping["bases_used"] for result in found]
+    assert used[1] < used[0] == 7

@@ -147,7 +147,7 @@ def test_first_figure_has_the_proof_the_estimate_and_the_claim(opened: Open, she
 
 def test_every_kind_of_figure_is_among_them(shelf: Shelf) -> None:
     found = {chart.name for make in KINDS if make not in RARE for chart in shelf.charts(make)}
-    assert found == set(COUNT_CHARTS)
+    assert found == set(COUNT_CHARTS) - {"proof"}  # counts have no order of pairs
 
 
 @pytest.mark.parametrize(

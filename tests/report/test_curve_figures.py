@@ -46,7 +46,8 @@ def drawn(chart: Chart) -> bytes:
 @pytest.mark.parametrize("make", [bare, full, null, counted], ids=lambda make: make.__name__)
 def test_every_figure_is_drawn_both_ways(make: Any) -> None:
     found = charts_of(make())
-    assert [chart.name for chart in found] == list(CURVE_CHARTS)
+    names = [name for name in CURVE_CHARTS if name != "proof" or make is not counted]
+    assert [chart.name for chart in found] == names  # counts have no order of pairs
     for chart in found:
         assert chart.caption.endswith(".")
         assert drawn(chart)[:4] == b"\x89PNG"
@@ -57,7 +58,7 @@ def test_every_figure_is_drawn_both_ways(make: Any) -> None:
 def test_the_folder_has_the_figures_that_need_no_checks() -> None:
     result = replace(bare())  # nothing is worked out yet
     names = [chart.name for chart in charts_of(result, folder=True)]
-    assert names == ["answer", "exceedance", "roc", "leaks", "families", "delta-curve"]
+    assert names == ["answer", "exceedance", "proof", "roc", "leaks", "families", "delta-curve"]
     assert not {"predictive", "poorly_fitting_families", "other_priors"} & set(vars(result))
 
 

@@ -77,6 +77,7 @@ def test_numbers_are_the_posteriors() -> None:
         "any_time": False,
         "assumes": proof.assumes,
         "most_provable": proof.most_provable,
+        "evidence": proof.evidence.described() if proof.evidence else None,
         "claim": 1.5,
         "refuted": False,
         "e_value": proof.e_value,

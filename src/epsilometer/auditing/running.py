@@ -187,9 +187,8 @@ def origin_of(
     if attacked is not None:
         attack = describe(attacked, config.target_alpha)
     attack["failures"] = config.failures
-    attack |= (
-        {"planned": estimated.scores.planned_order.whole} if estimated.scores.planned_order else {}
-    )
+    order = estimated.scores.planned_order
+    attack["planned"] = order and order.whole
     shared = measurement.shares_models
     # With the counts, so that they are read back with them.
     attack["warnings"] = [
