@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import epsilometer
+import epsilometer.display.results  # bodies of classes run when they are imported
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.result import Result
 from epsilometer.report.figures.charts import charts_of
