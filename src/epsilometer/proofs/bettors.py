@@ -27,6 +27,7 @@ from numba import njit
 from scipy.special import expit, logit
 
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.proofs.nearest import BISECTIONS, nearest
 from epsilometer.proofs.outcomes import (
     CUT,
     FIT_RATES,
@@ -71,9 +72,6 @@ LARGEST_BOUNDARY = 0.97
 
 #: Least error that is assumed at the cut: its complement must not be rounded to 1.
 LEAST_ERROR = 1e-15
-
-#: Bisections: full double precision.
-BISECTIONS = 50
 
 
 class Bettors(NamedTuple):
@@ -209,43 +207,3 @@ def _largest_sum(zeros: FloatArray, ones: FloatArray, odds: float, delta: float)
     """C of the module's docstring: the largest E f0 + E f1 that the claim allows."""
     both = (odds * zeros + ones).max() + (zeros + odds * ones).max()
     return float((1 - delta) / (1 + odds) * both + delta * (zeros.max() + ones.max()))
-
-
-@njit(cache=True)
-def nearest(rare: float, common: float, odds: float, delta: float) -> tuple[float, float]:
-    """The rates that the claim allows, with the least divergence (Kullback-Leibler) from the assumed."""
-    if common <= odds * rare + delta and 1 - rare <= odds * (1 - common) + delta:
-        return rare, common
-    one = _on_edge(rare, common, odds, delta)
-    other = _on_edge(1 - common, 1 - rare, odds, delta)
-    far = _divergence(rare, one) + _divergence(common, odds * one + delta)
-    mirrored = _divergence(1 - common, other) + _divergence(1 - rare, odds * other + delta)
-    if far <= mirrored:
-        return one, odds * one + delta
-    return 1 - odds * other - delta, 1 - other
-
-
-@njit(cache=True)
-def _on_edge(rare: float, common: float, odds: float, delta: float) -> float:
-    """The nearest rare rate on the edge common = odds rare + delta."""
-    low, high = 0.0, (1 - delta) / (1 + odds)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        other = odds * middle + delta
-        slope = (middle - rare) / max(middle * (1 - middle), 1e-300)
-        slope += odds * (other - common) / max(other * (1 - other), 1e-300)
-        if slope < 0:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-@njit(cache=True)
-def _divergence(rate: float, other: float) -> float:
-    total = 0.0
-    if rate > 0:
-        total += rate * log(rate / other)
-    if rate < 1:
-        total += (1 - rate) * log((1 - rate) / (1 - other))
-    return total

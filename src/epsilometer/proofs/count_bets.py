@@ -13,6 +13,7 @@ from scipy.special import expit, xlog1py, xlogy
 
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.model.counts import AttackCounts
+from epsilometer.proofs.nearest import nearest
 
 #: Number of rates along each axis of the mixture, evenly spaced in the logit.
 RATES_PER_AXIS = 24
@@ -24,9 +25,6 @@ FURTHEST = 8.0
 #: leak, the others would consume what those win; with an exposed share w a base loses at most the
 #: factor 1 - w.
 SHARES = ((1.0, 0.5), (0.3, 0.25), (0.1, 0.15), (0.03, 0.1))
-
-#: Bisection steps: full double precision.
-BISECTIONS = 60
 
 
 def alternatives() -> FloatPair:
@@ -57,50 +55,12 @@ def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArr
 def projected(
     alpha: FloatArray, beta: FloatArray, size: FloatArray, epsilon: float, delta: float
 ) -> FloatPair:
-    """The rates allowed by the claim with the least divergence from (alpha, beta); unchanged inside R.
-
-    The two lower edges of R are beta = 1 - delta - e^epsilon alpha and its mirror image; they meet
-    where alpha = beta.
-    """
-    odds = np.exp(epsilon)
-    corner = (1 - delta) / (1 + odds)
-    # Along the steep edge alpha runs from 0 to the corner; the flat edge is its mirror image.
-    steep = _nearest(alpha, beta, size[0], size[1], odds, delta, corner)
-    flat = _nearest(beta, alpha, size[1], size[0], odds, delta, corner)
-    candidates = ((alpha, beta), (steep, 1 - delta - odds * steep), (1 - delta - odds * flat, flat))
-    divergence = np.stack([size[0] * _kl(alpha, a) + size[1] * _kl(beta, b) for a, b in candidates])
-    allowed = (odds * alpha + beta >= 1 - delta) & (alpha + odds * beta >= 1 - delta)
-    divergence[0] = np.where(allowed, 0.0, np.inf)
-    best = np.argmin(divergence, axis=0)
-    a, b = (np.choose(best, list(rates)) for rates in zip(*candidates, strict=True))
-    return a, b
-
-
-def _nearest(
-    alpha: FloatArray,
-    beta: FloatArray,
-    n0: float,
-    n1: float,
-    odds: float,
-    delta: float,
-    corner: float,
-) -> FloatArray:
-    """Alpha of the nearest point of the edge beta = 1 - delta - odds alpha, 0 < alpha <= corner."""
-    low, high = np.zeros_like(alpha), np.full_like(alpha, corner)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        other = 1 - delta - odds * middle
-        slope = n0 * (middle - alpha) / (middle * (1 - middle))
-        slope -= odds * n1 * (other - beta) / (other * (1 - other))
-        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
-    return np.asarray(high)
-
-
-def _kl(rate: FloatArray, other: FloatArray) -> FloatArray:
-    """Kullback-Leibler divergence of two Bernoulli rates; inf if the second excludes the first."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        divergence = xlogy(rate, rate / other) + xlogy(1 - rate, (1 - rate) / (1 - other))
-    return np.asarray(np.where(np.isnan(divergence), np.inf, divergence))
+    """The rates allowed by the claim with the least divergence from (alpha, beta); unchanged inside R."""
+    rates = [
+        nearest(a, 1 - b, np.exp(epsilon), delta, *size) for a, b in zip(alpha, beta, strict=True)
+    ]
+    rare, common = np.array(rates).T
+    return rare, 1 - common
 
 
 def mixed(log_capitals: FloatArray, *, independent: bool = True) -> FloatArray:
