@@ -321,7 +321,6 @@ class Offline:
     least_shadows: ClassVar[tuple[int, int]] = (2, 0)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
-        del shadows_h1
         h0 = shadows_h0.moments()
 
         def rule(scores: FloatArray) -> FloatArray:
@@ -347,7 +346,6 @@ class Threshold:
     least_shadows: ClassVar[tuple[int, int]] = (1, 0)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
-        del shadows_h1
 
         def rule(scores: FloatArray) -> FloatArray:
             count = np.maximum(shadows_h0.moments().count, 0)

@@ -141,7 +141,6 @@ class Base(abc.ABC):
 
     def coins_of(self, replicate: int) -> BoolArray | None:
         """Which of several points a model is trained on; None if it has a single one."""
-        del replicate
         return None
 
 
@@ -198,7 +197,6 @@ class ChallengeBase(Base):
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """The dataset under a hypothesis."""
-        del replicate
         return population.take(self.records(hypothesis))
 
     def points(self, population: Population) -> Iterator[Dataset]:

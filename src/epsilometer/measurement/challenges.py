@@ -127,7 +127,6 @@ class Outliers(ChallengeKind):
         _validate.whole_number("neighbours", self.neighbours)
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
-        del rng
         _check_count(population, count, self.name)
         scores = outlier_scores(population, neighbours=self.neighbours)
         # Single precision, so that processors that differ in the last digits agree on the order.
@@ -186,7 +185,6 @@ class GivenPoints(ChallengeKind):
         return len(self.indices)
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
-        del rng
         if count != self.number:
             raise InputError(
                 f"expected {self.number} challenge bases, one per given point, got "

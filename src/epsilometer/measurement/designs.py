@@ -57,7 +57,6 @@ class Design(abc.ABC):
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
         """Total number of challenge points of ``bases`` bases; 0 for designs with canaries."""
-        del dataset_size
         return bases
 
     @abc.abstractmethod
@@ -74,7 +73,6 @@ class Design(abc.ABC):
 
     def groups(self, base: Any) -> Iterator[tuple[int, range]]:
         """The models of a base, as hypothesis and replicates."""
-        del base
         for hypothesis in (0, 1):
             if models := self.models(hypothesis):
                 yield hypothesis, range(models)
@@ -92,7 +90,6 @@ class Design(abc.ABC):
 
     def perfect_scores(self, bases: int, dataset_size: int | None) -> Scores:
         """Scores of attacks without an error, for as many models: what could be proven at best."""
-        del dataset_size
         pairs = self.canaries // 2 or min(self.models(0), self.models(1))
         sides = [np.zeros(pairs)] * bases, [np.ones(pairs)] * bases
         found = Scores(without=sides[0], with_point=sides[1], one_run=bool(self.canaries))
@@ -128,7 +125,6 @@ class CrossFed(Design):
         return {"name": "MeasureMIAFast"}
 
     def models(self, hypothesis: int) -> int:
-        del hypothesis
         return self.replicates
 
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:

@@ -240,7 +240,7 @@ class DaskPool(WorkerPool):
         """Nothing to do: the cluster manages its workers."""
 
     def close(self, *, wait: bool = True) -> None:
-        del wait  # the client disconnects at once; its futures are cancelled
+        # The client disconnects at once; its futures are cancelled.
         self._client.close(timeout=5)
         if self._cluster is not None:
             self._cluster.close(timeout=5)
