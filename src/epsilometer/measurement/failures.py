@@ -160,8 +160,8 @@ class Streaks:
         self._models, self._bases, self._known = models, bases, known
         self._before = dict(trained)
         self._now = dict.fromkeys(trained, False)
+        #: The message and models of each open streak: of one hypothesis, or of all.
         self._open: dict[int, tuple[str, dict[Task, None]]] = {}
-        """The message and models of each open streak: of one hypothesis, or of all."""
 
     def ever_trained(self, hypothesis: int) -> bool:
         """Whether a model of a hypothesis was trained, in this run or before."""

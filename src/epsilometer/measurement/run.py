@@ -79,8 +79,8 @@ class Run:
         self.plan, self.store, self.retries = plan, store, retries
         self.on_progress = on_progress or (lambda _: None)
         self.sizes = plan.sizes
+        #: Models per base and hypothesis that are still to be handed out.
         self.groups: list[Chunk] = []
-        """Models per base and hypothesis that are still to be handed out."""
         self.batch_size = batch_size_of(plan.algorithm)
         self.first_models = FirstModels(
             plan=plan,
@@ -101,23 +101,23 @@ class Run:
             trained=before,
             known={failure.task: failure.message for failure in store.failures()},
         )
+        #: Last failure of each model that will be retried.
         self.problems: dict[Task, TaskFailure] = {}
-        """Last failure of each model that will be retried."""
         self.stopping = False
         self.slots = 1
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
+        #: Models of failed chunks: handed out one at a time, to find the one that fails.
         self.to_retry: deque[Task] = deque()
-        """Models of failed chunks: handed out one at a time, to find the one that fails."""
+        #: Models in progress when a worker died: retrained with nothing else running.
         self.suspects: deque[Task] = deque()
-        """Models in progress when a worker died: retrained with nothing else running."""
         self.running: dict[Future[Answer], Chunk] = {}
+        #: A suspect that is running alone.
         self.alone: Future[Answer] | None = None
-        """A suspect that is running alone."""
         self.lost: Counter[Task] = Counter()
+        #: Workers that died while running a single model, since one was last trained.
         self.deaths = 0
-        """Workers that died while running a single model, since one was last trained."""
         self.waiting: list[Row] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
