@@ -108,13 +108,19 @@ class PoolRow(NamedTuple):
     def unpacked(place: Any, losses: bytes, member: bytes, points: int) -> PoolRow:
         """A stored row; ValueError unless it has ``points`` points."""
         table = np.frombuffer(losses, dtype="<f8").reshape(points, -1)
-        if not table.size or len(member) != -(-points // 8):
+        if not table.size:
             raise ValueError
-        bits = np.unpackbits(np.frombuffer(member, dtype=np.uint8), count=points)
-        return PoolRow._make((*place, table, bits.astype(np.bool_)))
+        return PoolRow._make((*place, table, unpacked_coins(member, points)))
 
 
 Row = LossRow | PoolRow
+
+
+def unpacked_coins(bits: bytes, points: int) -> BoolArray:
+    """Stored coins, a bit per point; ValueError if there are not as many as points."""
+    if len(bits) != -(-points // 8):
+        raise ValueError
+    return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=points).astype(np.bool_)
 
 
 class Base(abc.ABC):

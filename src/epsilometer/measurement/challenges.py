@@ -127,7 +127,7 @@ class Outliers(ChallengeKind):
         _validate.whole_number("neighbours", self.neighbours)
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
-        _check_count(population, count, self.name)
+        _validate.whole_number("points of kind outliers", count, most=population.records)
         scores = outlier_scores(population, neighbours=self.neighbours)
         # Single precision, so that processors that differ in the last digits agree on the order.
         ranked = np.argsort(-scores.astype(np.float32), kind="stable")
@@ -230,13 +230,9 @@ def choose(kind: ChallengeKind, population: Population, count: int, seed: int) -
     return kind.choose(population, count, np.random.default_rng(stream))
 
 
-def _check_count(population: Population, count: int, name: str) -> None:
-    _validate.whole_number(f"points of kind {name}", count, most=population.records)
-
-
 def _drawn(population: Population, count: int, rng: np.random.Generator, name: str) -> IntArray:
     """Distinct random records; asking for more appends to the same sequence."""
-    _check_count(population, count, name)
+    _validate.whole_number(f"points of kind {name}", count, most=population.records)
     return np.asarray(rng.permutation(population.records)[:count])
 
 

@@ -57,7 +57,7 @@ class Design(abc.ABC):
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
         """Total number of challenge points of ``bases`` bases; 0 for designs with canaries."""
-        return bases
+        return 0 if self.canaries else bases
 
     @abc.abstractmethod
     def identity(self) -> dict[str, object]:

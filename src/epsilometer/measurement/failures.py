@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsilometer import _files
+from epsilometer._text import shortened
 from epsilometer.attacks.repeats import SIDES
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.plan import Sizes, Task
@@ -51,9 +52,7 @@ def message_of(error: BaseException) -> str:
     # Python's own formatting also handles errors whose __str__ raises.
     kind = traceback.TracebackException(type(error), error, None, compact=True)
     text = " ".join(f"{type(error).__name__}: {kind!s}".split())
-    return (
-        text if len(text) <= LONGEST_STORED_MESSAGE else text[: LONGEST_STORED_MESSAGE - 3] + "..."
-    )
+    return shortened(text, LONGEST_STORED_MESSAGE)
 
 
 def traceback_of(error: BaseException) -> str:
@@ -92,8 +91,7 @@ def truncated(text: str) -> str:
 
 def _short(line: str) -> str:
     # Truncate before escaping, to save work, and after, because escapes are longer.
-    text = _files.printable(line[: LONGEST_LINE + 1].expandtabs())
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
+    return shortened(_files.printable(line[: LONGEST_LINE + 1].expandtabs()), LONGEST_LINE)
 
 
 @dataclass(frozen=True, kw_only=True)

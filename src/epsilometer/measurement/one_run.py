@@ -160,10 +160,6 @@ class OneRun(Design):
         """Number of losses that a run may have under a hypothesis; the run itself is one model."""
         return self.canaries
 
-    def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """Zero: this design has canaries."""
-        return 0
-
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Refuse an algorithm that this design does not support, before anything is trained."""
         if adjacency.name != "include":
