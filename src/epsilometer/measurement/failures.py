@@ -156,36 +156,35 @@ class Streaks:
         self, *, models: int, bases: int, trained: dict[int, bool], known: dict[Task, str]
     ) -> None:
         self._models, self._bases, self._known = models, bases, known
-        self._before = dict(trained)
-        self._now = dict.fromkeys(trained, False)
+        self._before = trained | {ALL: any(trained.values())}
+        self._now = dict.fromkeys(self._before, False)
         #: The message and models of each open streak: of one hypothesis, or of all.
         self._open: dict[int, tuple[str, dict[Task, None]]] = {}
 
     def ever_trained(self, hypothesis: int) -> bool:
-        """Whether a model of a hypothesis was trained, in this run or before."""
+        """Whether a model of a hypothesis, or of any, was trained, in this run or before."""
         return self._before.get(hypothesis, False) or self._now.get(hypothesis, False)
 
     def trained(self, hypothesis: int) -> None:
         """Record that a model was trained."""
-        self._now[hypothesis] = True
         for streak in (ALL, hypothesis):
+            self._now[streak] = True
             self._open.pop(streak, None)
 
     def failed(self, hypothesis: int, task: Task, message: str) -> Streak | None:
         """Record a failure; returns the reason to end the run, or None."""
         message = without_numbers(message)
-        before = any(self.ever_trained(side) for side in self._before)
+        before = self.ever_trained(ALL)
         if before and without_numbers(self._known.get(task, "")) == message:
             return None
         for streak in (ALL, hypothesis):
             old, tasks = self._open.get(streak, ("", {}))
             tasks = (tasks if old == message else {}) | {task: None}
             self._open[streak] = message, tasks
-            whole = streak == ALL
-            known = before if whole else self.ever_trained(hypothesis)
-            now = any(self._now.values()) if whole else self._now[hypothesis]
-            if self._enough(tasks, known=known, now=now):
-                only = "" if whole or not before else f" {SIDES[hypothesis]} the challenge point"
+            known = self.ever_trained(streak)
+            if self._enough(tasks, known=known, now=self._now[streak]):
+                side = "" if streak == ALL else f" {SIDES[hypothesis]} the challenge point"
+                only = side if before else ""
                 return Streak(tasks=tuple(tasks), trained=known, only=only)
         return None
 
