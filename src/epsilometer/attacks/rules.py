@@ -326,10 +326,8 @@ class Offline:
         def rule(scores: FloatArray) -> FloatArray:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 p = ndtr((h0.mean - scores) / h0.deviation)
-            constant = np.where(scores > h0.mean, 0.0, 1.0)
-            p = np.where(h0.deviation == 0, constant, p)
-            missing = np.isnan(scores) | np.isnan(h0.mean) | np.isnan(h0.deviation)
-            return np.where(missing, np.nan, p)
+            # Without any spread the quotient is infinite, or 0 / 0 for a score that is not above.
+            return np.where((h0.deviation == 0) & (scores == h0.mean), 1.0, p)
 
         return rule
 

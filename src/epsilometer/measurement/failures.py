@@ -118,11 +118,11 @@ def without_numbers(message: str) -> str:
 
 def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """The error that ends a run, in one line, with the traceback of the last failure."""
-    path = store.path if store.kept else None
-    if path is not None and path.absolute().parent == Path.cwd():
-        path = path.name
-    stored = path is not None and problem.traceback
-    where = "" if not stored else f" `epsilometer status {path}` has the traceback."
+    where = ""
+    if store.kept and problem.traceback:
+        near = store.path.absolute().parent == Path.cwd()
+        path = store.path.name if near else store.path
+        where = f" `epsilometer status {path}` has the traceback."
     first, number = sizes.named(streak.tasks[0]), len(streak.tasks)
     text = (
         f"no model{streak.only} could be trained ({first}: {problem.message}); stopped after "
