@@ -67,8 +67,7 @@ def within(file: StoreFile, sizes: Sizes) -> Iterator[tuple[Task, BoolArray | No
     points = sizes.points or sizes.canaries
     for failure in read(file, sizes):
         stored = file.query("SELECT value FROM plan WHERE key = ?", coins_key(failure.task))
-        try:
+        with file.or_damaged(f"coins of {failure.task} unreadable"):
             bits = [bytes.fromhex(json.loads(value)) for (value,) in stored]
-            yield failure.task, unpacked_coins(bits[0], points) if bits else None
-        except (TypeError, ValueError):  # not text, not hexadecimal digits, or of another length
-            raise file.damaged(f"coins of {failure.task} unreadable") from None
+            coins = unpacked_coins(bits[0], points) if bits else None
+        yield failure.task, coins
