@@ -117,9 +117,8 @@ class Shadows(ShadowScores):
     def pooled_deviation(self) -> FloatArray:
         norm, freedom = _norm(self._moments)
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled = np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(
-                freedom.sum(axis=0, keepdims=True)
-            )
+            total = freedom.sum(axis=0, keepdims=True)
+            pooled = np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(total)
         return np.asarray(pooled)
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:

@@ -340,7 +340,6 @@ def _nearest(distance: FloatArray, neighbours: int) -> FloatArray:
 
 def _score(own: FloatArray, other: FloatArray) -> FloatArray:
     """own^2 / other; own if there are no other labels."""
-    alone = np.isinf(other)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(own > 0, own**2 / np.where(alone, 1.0, other), 0.0)
-    return np.where(alone, own, ratio)
+        ratio = np.where(own > 0, own**2 / other, 0.0)
+    return np.where(np.isinf(other), own, ratio)
