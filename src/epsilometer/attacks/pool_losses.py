@@ -15,7 +15,6 @@ Models and queries are numbered from 0.  Points keep the order of their first oc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
@@ -241,9 +240,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         """A copy that hides which points some models were trained on: all are shown as non-members."""
         member = self.member.copy()
         member[models] = False
-        pool = copy(self)
-        object.__setattr__(pool, "member", member)
-        return pool
+        return self._with(member=member)
 
     def with_records(self, features: ArrayLike | None, labels: ArrayLike | None) -> PoolLosses:
         """A copy with the features and labels of its points."""

@@ -6,7 +6,6 @@ would need a correction.  `split_counts` therefore splits the challenges of a ba
 every challenge is decided once, and the operating points of a base form one group of dependent attacks.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,7 @@ import numpy as np
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._display import Displayed, Plotted
-from epsilometer.attacks.losses import Losses
-from epsilometer.attacks.repeats import repeats
 from epsilometer.attacks.rules import ranks
-from epsilometer.attacks.statistics import Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS, MeasuredBy
 from epsilometer.model.counts import AttackCounts
@@ -226,39 +222,6 @@ def normality(scores: FloatArray) -> float:
     # The test is invariant to location and scale; unit scale keeps tiny losses from underflowing.
     present = (present - present.mean()) / np.ptp(present)
     return float(shapiro(present).pvalue) if np.ptp(present) > 0.5 else float("nan")
-
-
-def finish(
-    losses: Losses,
-    *,
-    statistic: Statistic,
-    attack: str,
-    scores: tuple[FloatArray, FloatArray],
-    p_values: tuple[FloatArray, FloatArray],
-    dropped: Sequence[int],
-    design: str | None = None,
-) -> AttackResult:
-    """Assemble a result, excluding bases without a p-value under either hypothesis."""
-    decided_h0, decided_h1 = (np.sum(~np.isnan(part), axis=1) > 0 for part in p_values)
-    kept = decided_h0 & decided_h1
-    if not kept.any():
-        raise InputError(
-            f"expected enough finite losses under both hypotheses to attack with {attack}, "
-            f"got too few in each of {len(losses.names)} challenge bases."
-        )
-    return AttackResult(
-        names=tuple(itertools.compress(losses.names, kept)),
-        statistic=statistic.name,
-        attack=attack,
-        p_values_h0=p_values[0][kept],
-        p_values_h1=p_values[1][kept],
-        scores_h0=scores[0][kept],
-        scores_h1=scores[1][kept],
-        left_out=tuple(itertools.compress(losses.names, ~kept)),
-        dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
-        design=design,
-        flaws=tuple(repeats(losses)),
-    )
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

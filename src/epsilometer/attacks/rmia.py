@@ -37,8 +37,8 @@ NO_OTHER = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """Settings shared by both variants."""
+class _Ratios:
+    """What both variants share: everything but Pr(x)."""
 
     gamma: float = 2.0
     a: float = 0.3
@@ -50,9 +50,42 @@ class _Settings:
     def check(self, losses: PoolLosses) -> None:
         losses.require_cross_entropy()
 
+    def _usual(self, without: FloatArray, with_point: FloatArray) -> FloatArray:
+        """Log Pr(x) from the log means; here that of models without the point, if there are any."""
+        with np.errstate(divide="ignore"):
+            # log(((1 + a) p + 1 - a) / 2)
+            line = np.logaddexp(without + np.log1p(self.a), np.log1p(-self.a)) - np.log(2)
+        return np.where(np.isneginf(without), with_point, line)
+
+    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+        """Share of z that each point beats under each target model."""
+        usual, challenges = self._usual(*log_means(losses, teachers)), losses.challenges
+        others = np.arange(challenges if losses.references else 0, losses.points)
+        if losses.queries > 1:
+            others = others[:: -(-len(others) // MOST_COMPARED)]
+        places = np.full(challenges, -1)
+        if not losses.references:
+            places[others] = np.arange(len(others))
+        sizes = len(others) - (places >= 0)
+        value = np.empty((len(judged), challenges))
+        for row, model in enumerate(judged):
+            ratio = -losses.loss[model] - usual
+            least = ratio[:challenges] - np.log(self.gamma)
+            if losses.queries == 1:
+                ordered = np.sort(ratio[others, 0])
+                beaten = np.searchsorted(ordered, least[:, 0], side="right")
+                # A point is not compared with itself, where its ratio is 1.
+                beaten -= (places >= 0) & (least[:, 0] >= ratio[:challenges, 0])
+            else:
+                beaten = _votes(
+                    np.ascontiguousarray(least), np.ascontiguousarray(ratio[others].T), places
+                )
+            value[row] = np.where(sizes > 0, beaten / np.maximum(sizes, 1), NO_OTHER)
+        return value
+
 
 @dataclass(frozen=True, kw_only=True)
-class Rmia(_Settings):
+class Rmia(_Ratios):
     """Online RMIA: models with and without the point have equal weight, whatever their numbers.
 
     z are the reference points, or all other points if there are none.  A point without shadow models on
@@ -71,16 +104,14 @@ class Rmia(_Settings):
     name: ClassVar[str] = "rmia"
     least_teachers: ClassVar[int] = 2
 
-    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
-        without, with_point = log_means(losses, teachers)
+    def _usual(self, without: FloatArray, with_point: FloatArray) -> FloatArray:
         both = np.logaddexp(without, with_point) - np.log(2)
-        lone = np.where(np.isneginf(without), with_point, _line(without, self.a))
         one_sided = np.isneginf(without) | np.isneginf(with_point)
-        return _scores(losses, judged, np.where(one_sided, lone, both), self.gamma)
+        return np.where(one_sided, super()._usual(without, with_point), both)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RmiaOffline(_Settings):
+class RmiaOffline(_Ratios):
     """Offline RMIA: Pr(x) from models without the point only.
 
     z are the reference points, or all other points if there are none.  For a point that all shadow
@@ -96,11 +127,6 @@ class RmiaOffline(_Settings):
 
     name: ClassVar[str] = "rmia-offline"
     least_teachers: ClassVar[int] = 1
-
-    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
-        without, with_point = log_means(losses, teachers)
-        usual = np.where(np.isneginf(without), with_point, _line(without, self.a))
-        return _scores(losses, judged, usual, self.gamma)
 
 
 def log_means(losses: PoolLosses, teachers: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -119,39 +145,6 @@ def log_means(losses: PoolLosses, teachers: IntArray) -> tuple[FloatArray, Float
             with np.errstate(divide="ignore"):
                 logs[side, part] = shift + np.log(np.exp(shown - shift).sum(axis=0) / size)
     return logs[0], logs[1]
-
-
-def _line(log_p: FloatArray, a: float) -> FloatArray:
-    """log(((1 + a) p + 1 - a) / 2)."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.logaddexp(log_p + np.log1p(a), np.log1p(-a)) - np.log(2))
-
-
-def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: float) -> FloatArray:
-    """Share of z that each point beats under each target model; ``usual`` is log Pr of all points."""
-    challenges = losses.challenges
-    others = np.arange(challenges if losses.references else 0, losses.points)
-    if losses.queries > 1:
-        others = others[:: -(-len(others) // MOST_COMPARED)]
-    places = np.full(challenges, -1)
-    if not losses.references:
-        places[others] = np.arange(len(others))
-    sizes = len(others) - (places >= 0)
-    value = np.empty((len(judged), challenges))
-    for row, model in enumerate(judged):
-        ratio = -losses.loss[model] - usual
-        least = ratio[:challenges] - np.log(gamma)
-        if losses.queries == 1:
-            ordered = np.sort(ratio[others, 0])
-            beaten = np.searchsorted(ordered, least[:, 0], side="right")
-            # A point is not compared with itself, where its ratio is 1.
-            beaten -= (places >= 0) & (least[:, 0] >= ratio[:challenges, 0])
-        else:
-            beaten = _votes(
-                np.ascontiguousarray(least), np.ascontiguousarray(ratio[others].T), places
-            )
-        value[row] = np.where(sizes > 0, beaten / np.maximum(sizes, 1), NO_OTHER)
-    return value
 
 
 @njit(nogil=True, cache=True)

@@ -117,9 +117,8 @@ class Shadows(ShadowScores):
     def pooled_deviation(self) -> FloatArray:
         norm, freedom = _norm(self._moments)
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled = np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(
-                freedom.sum(axis=0, keepdims=True)
-            )
+            total = freedom.sum(axis=0, keepdims=True)
+            pooled = np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(total)
         return np.asarray(pooled)
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
@@ -321,16 +320,13 @@ class Offline:
     least_shadows: ClassVar[tuple[int, int]] = (2, 0)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
-        del shadows_h1
         h0 = shadows_h0.moments()
 
         def rule(scores: FloatArray) -> FloatArray:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 p = ndtr((h0.mean - scores) / h0.deviation)
-            constant = np.where(scores > h0.mean, 0.0, 1.0)
-            p = np.where(h0.deviation == 0, constant, p)
-            missing = np.isnan(scores) | np.isnan(h0.mean) | np.isnan(h0.deviation)
-            return np.where(missing, np.nan, p)
+            # Without any spread the quotient is infinite, or 0 / 0 for a score that is not above.
+            return np.where((h0.deviation == 0) & (scores == h0.mean), 1.0, p)
 
         return rule
 
@@ -347,7 +343,6 @@ class Threshold:
     least_shadows: ClassVar[tuple[int, int]] = (1, 0)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
-        del shadows_h1
 
         def rule(scores: FloatArray) -> FloatArray:
             count = np.maximum(shadows_h0.moments().count, 0)

@@ -29,9 +29,8 @@ _NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 def digits() -> Population:
     """scikit-learn's 1,797 images of handwritten digits, 8 by 8 pixels, scaled to [0, 1]."""
     need = "the population digits needs scikit-learn"
-    features, labels = _extras.load("sklearn.datasets", need, "sklearn").load_digits(
-        return_X_y=True
-    )
+    datasets = _extras.load("sklearn.datasets", need, "sklearn")
+    features, labels = datasets.load_digits(return_X_y=True)
     return Population(features=features / 16.0, labels=labels.astype(np.int64), name="digits")
 
 

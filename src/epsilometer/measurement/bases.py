@@ -108,13 +108,19 @@ class PoolRow(NamedTuple):
     def unpacked(place: Any, losses: bytes, member: bytes, points: int) -> PoolRow:
         """A stored row; ValueError unless it has ``points`` points."""
         table = np.frombuffer(losses, dtype="<f8").reshape(points, -1)
-        if not table.size or len(member) != -(-points // 8):
+        if not table.size:
             raise ValueError
-        bits = np.unpackbits(np.frombuffer(member, dtype=np.uint8), count=points)
-        return PoolRow._make((*place, table, bits.astype(np.bool_)))
+        return PoolRow._make((*place, table, unpacked_coins(member, points)))
 
 
 Row = LossRow | PoolRow
+
+
+def unpacked_coins(bits: bytes, points: int) -> BoolArray:
+    """Stored coins, a bit per point; ValueError if there are not as many as points."""
+    if len(bits) != -(-points // 8):
+        raise ValueError
+    return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=points).astype(np.bool_)
 
 
 class Base(abc.ABC):
@@ -141,7 +147,6 @@ class Base(abc.ABC):
 
     def coins_of(self, replicate: int) -> BoolArray | None:
         """Which of several points a model is trained on; None if it has a single one."""
-        del replicate
         return None
 
 
@@ -198,7 +203,6 @@ class ChallengeBase(Base):
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """The dataset under a hypothesis."""
-        del replicate
         return population.take(self.records(hypothesis))
 
     def points(self, population: Population) -> Iterator[Dataset]:

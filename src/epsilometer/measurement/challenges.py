@@ -127,8 +127,7 @@ class Outliers(ChallengeKind):
         _validate.whole_number("neighbours", self.neighbours)
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
-        del rng
-        _check_count(population, count, self.name)
+        _validate.whole_number("points of kind outliers", count, most=population.records)
         scores = outlier_scores(population, neighbours=self.neighbours)
         # Single precision, so that processors that differ in the last digits agree on the order.
         ranked = np.argsort(-scores.astype(np.float32), kind="stable")
@@ -186,7 +185,6 @@ class GivenPoints(ChallengeKind):
         return len(self.indices)
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
-        del rng
         if count != self.number:
             raise InputError(
                 f"expected {self.number} challenge bases, one per given point, got "
@@ -232,13 +230,9 @@ def choose(kind: ChallengeKind, population: Population, count: int, seed: int) -
     return kind.choose(population, count, np.random.default_rng(stream))
 
 
-def _check_count(population: Population, count: int, name: str) -> None:
-    _validate.whole_number(f"points of kind {name}", count, most=population.records)
-
-
 def _drawn(population: Population, count: int, rng: np.random.Generator, name: str) -> IntArray:
     """Distinct random records; asking for more appends to the same sequence."""
-    _check_count(population, count, name)
+    _validate.whole_number(f"points of kind {name}", count, most=population.records)
     return np.asarray(rng.permutation(population.records)[:count])
 
 
@@ -346,7 +340,6 @@ def _nearest(distance: FloatArray, neighbours: int) -> FloatArray:
 
 def _score(own: FloatArray, other: FloatArray) -> FloatArray:
     """own^2 / other; own if there are no other labels."""
-    alone = np.isinf(other)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(own > 0, own**2 / np.where(alone, 1.0, other), 0.0)
-    return np.where(alone, own, ratio)
+        ratio = np.where(own > 0, own**2 / other, 0.0)
+    return np.where(np.isinf(other), own, ratio)

@@ -7,22 +7,28 @@ attack result.
 """
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.attacks.losses import Losses
-from epsilometer.attacks.result import AttackResult, finish
+from epsilometer.attacks.repeats import repeats
+from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rules import Attack, CrossFedScores, LikelihoodRatio, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic, scored, scores_of
+from epsilometer.errors import InputError
 from epsilometer.measurement.bases import Adjacency, Base, Source, draw_base
 from epsilometer.model.count_tables import CROSS_FED, INDEPENDENT
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.scores import Scores
+
+#: Scores of challenges under one hypothesis, and of their shadows under both.
+Arranged = tuple[FloatArray, ShadowScores, ShadowScores]
 
 
 class Design(abc.ABC):
@@ -57,8 +63,7 @@ class Design(abc.ABC):
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
         """Total number of challenge points of ``bases`` bases; 0 for designs with canaries."""
-        del dataset_size
-        return bases
+        return 0 if self.canaries else bases
 
     @abc.abstractmethod
     def identity(self) -> dict[str, object]:
@@ -74,7 +79,6 @@ class Design(abc.ABC):
 
     def groups(self, base: Any) -> Iterator[tuple[int, range]]:
         """The models of a base, as hypothesis and replicates."""
-        del base
         for hypothesis in (0, 1):
             if models := self.models(hypothesis):
                 yield hypothesis, range(models)
@@ -92,7 +96,6 @@ class Design(abc.ABC):
 
     def perfect_scores(self, bases: int, dataset_size: int | None) -> Scores:
         """Scores of attacks without an error, for as many models: what could be proven at best."""
-        del dataset_size
         pairs = self.canaries // 2 or min(self.models(0), self.models(1))
         sides = [np.zeros(pairs)] * bases, [np.ones(pairs)] * bases
         found = Scores(without=sides[0], with_point=sides[1], one_run=bool(self.canaries))
@@ -128,7 +131,6 @@ class CrossFed(Design):
         return {"name": "MeasureMIAFast"}
 
     def models(self, hypothesis: int) -> int:
-        del hypothesis
         return self.replicates
 
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
@@ -166,21 +168,16 @@ def cross_feed(
     >>> counts.false_positives.tolist(), counts.false_negatives.tolist()
     ([3], [3])
     """
-    attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
-    scores_h0, scores_h1 = _scores(losses.by_hypothesis(), statistic, losses.names)
-    p_values = (
-        _p_values(attack, scores_h0, CrossFedScores(scores_h0), Shadows(scores_h1)),
-        _p_values(attack, scores_h1, Shadows(scores_h0), CrossFedScores(scores_h1)),
-    )
-    return finish(
-        losses,
-        statistic=statistic,
-        attack=attack.name,
-        scores=(scores_h0, scores_h1),
-        p_values=p_values,
-        dropped=_dropped(losses, np.ones(len(losses), dtype=bool), (scores_h0, scores_h1)),
-        design=CROSS_FED,
-    )
+
+    def others(scores: FloatPair, hypothesis: int) -> Arranged:
+        h0, h1 = (
+            CrossFedScores(part) if side == hypothesis else Shadows(part)
+            for side, part in enumerate(scores)
+        )
+        return scores[hypothesis], h0, h1
+
+    every = np.ones(len(losses), dtype=bool)
+    return _attacked(losses, every, losses.by_hypothesis(), others, attack, statistic, CROSS_FED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,30 +218,20 @@ class ShadowModels(Design):
 
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Attack each challenge with the shadows of its block."""
-        attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
+        used = self._used(losses, 0) | self._used(losses, 1)
         tables = (self._table(losses, 0), self._table(losses, 1))
-        scored = _scores(tables, statistic, losses.names)
+        return _attacked(losses, used, tables, self._arranged, attack, statistic, INDEPENDENT)
+
+    def _arranged(self, scores: FloatPair, hypothesis: int) -> Arranged:
         blocks = [
-            part.reshape(len(losses.names), self.replicates, self._block(h))
-            for h, part in enumerate(scored)
+            part.reshape(len(part), self.replicates, self._block(side))
+            for side, part in enumerate(scores)
         ]
-        challenges = [part[:, :, 0] for part in blocks]
-        p_values = []
-        for h in (0, 1):
-            shadows = [
-                Shadows(part[:, :, 1 + h * size : 1 + (h + 1) * size])
-                for part, size in zip(blocks, (self.shadows_h0, self.shadows_h1), strict=True)
-            ]
-            p_values.append(_p_values(attack, challenges[h], *shadows))
-        return finish(
-            losses,
-            statistic=statistic,
-            attack=attack.name,
-            scores=(challenges[0], challenges[1]),
-            p_values=(p_values[0], p_values[1]),
-            dropped=_dropped(losses, self._used(losses, 0) | self._used(losses, 1), scored),
-            design=INDEPENDENT,
+        h0, h1 = (
+            Shadows(part[:, :, 1 + hypothesis * size : 1 + (hypothesis + 1) * size])
+            for part, size in zip(blocks, (self.shadows_h0, self.shadows_h1), strict=True)
         )
+        return blocks[hypothesis][:, :, 0], h0, h1
 
     def _used(self, losses: Losses, hypothesis: int) -> BoolArray:
         within = losses.replicate < self.models(hypothesis)
@@ -265,20 +252,43 @@ def _check_numbers(design: Design, **least: int) -> None:
         object.__setattr__(design, name, number)
 
 
-def _dropped(losses: Losses, used: BoolArray, scores: tuple[FloatArray, FloatArray]) -> list[int]:
-    """The number of used losses without a finite score, per base."""
+def _attacked(
+    losses: Losses,
+    used: BoolArray,
+    tables: FloatPair,
+    arranged: Callable[[FloatPair, int], Arranged],
+    attack: Attack | None,
+    statistic: Statistic | None,
+    design: str,
+) -> AttackResult:
+    """Attack the used losses, in tables (bases, models), without bases that have too few."""
+    attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
+    # Both hypotheses together, so that a statistic sees all models of a base at once.
+    both = scored(np.hstack(tables), statistic, losses.names)
+    split = tables[0].shape[1]
+    sides = [arranged((both[:, :split], both[:, split:]), hypothesis) for hypothesis in (0, 1)]
+    p_values = [_p_values(attack, *side) for side in sides]
+    kept = np.all([(~np.isnan(part)).any(axis=1) for part in p_values], axis=0)
+    if not kept.any():
+        raise InputError(
+            f"expected enough finite losses under both hypotheses to attack with {attack.name}, "
+            f"got too few in each of {len(losses.names)} challenge bases."
+        )
     given = np.bincount(losses.base[used], minlength=len(losses.names))
-    scored = sum(np.sum(~np.isnan(part), axis=1) for part in scores)
-    return [int(number) for number in given - scored]
-
-
-def _scores(
-    losses: tuple[FloatArray, FloatArray], statistic: Statistic, names: tuple[str, ...]
-) -> tuple[FloatArray, FloatArray]:
-    """Score both hypotheses together, so that a statistic sees all models of a base at once."""
-    split = losses[0].shape[1]
-    scores = scored(np.hstack(losses), statistic, names)
-    return scores[:, :split], scores[:, split:]
+    dropped = (given - np.sum(~np.isnan(both), axis=1)).tolist()
+    return AttackResult(
+        names=tuple(compress(losses.names, kept)),
+        statistic=statistic.name,
+        attack=attack.name,
+        p_values_h0=p_values[0][kept],
+        p_values_h1=p_values[1][kept],
+        scores_h0=sides[0][0][kept],
+        scores_h1=sides[1][0][kept],
+        left_out=tuple(compress(losses.names, ~kept)),
+        dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
+        design=design,
+        flaws=tuple(repeats(losses)),
+    )
 
 
 def _p_values(

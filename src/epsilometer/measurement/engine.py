@@ -190,11 +190,8 @@ class TrainingCheck(Displayed, view="measured.TRAINING_CHECK"):
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        models, times = (
-            ("models", "models_done", "models_trained"),
-            ("seconds_per_model", "seconds_left"),
-        )
-        return {name: getattr(self, name) for name in (*models, "workers", *times)} | {
+        numbers = ("models", "models_done", "models_trained", "workers", "seconds_per_model")
+        return {name: getattr(self, name) for name in (*numbers, "seconds_left")} | {
             "losses": [
                 {"variant": name, "losses_h0": without, "losses_h1": with_point}
                 for name, (without, with_point) in self.losses.items()

@@ -240,7 +240,7 @@ class DaskPool(WorkerPool):
         """Nothing to do: the cluster manages its workers."""
 
     def close(self, *, wait: bool = True) -> None:
-        del wait  # the client disconnects at once; its futures are cancelled
+        # The client disconnects at once; its futures are cancelled.
         self._client.close(timeout=5)
         if self._cluster is not None:
             self._cluster.close(timeout=5)
@@ -314,9 +314,7 @@ def planned_slots(executor: str | Executor, workers: int | None) -> int:
     """How many models will be trained at the same time, as far as this is known in advance."""
     if executor == "serial":
         return 1
-    if isinstance(executor, Executor):
-        return workers or getattr(executor, "_max_workers", None) or available_workers()
-    return available_workers() if workers is None else workers
+    return workers or getattr(executor, "_max_workers", None) or available_workers()
 
 
 def check_name(executor: str) -> None:
@@ -335,12 +333,13 @@ def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = Non
     ``dask://host:port`` (a scheduler's address).  ``workers`` is the number of threads or processes;
     default: the number of processors.
     """
-    number = available_workers() if workers is None else _validate.whole_number("workers", workers)
+    workers = None if workers is None else _validate.whole_number("workers", workers)
+    number = planned_slots(executor, workers)
     if isinstance(executor, Executor):
-        return WorkerPool(executor, plan, slots=planned_slots(executor, workers))
+        return WorkerPool(executor, plan, slots=number)
     check_name(executor)
     if executor == "serial":
-        return WorkerPool(SerialExecutor(), plan, slots=1, own="serial")
+        return WorkerPool(SerialExecutor(), plan, slots=number, own="serial")
     if executor == "threads":
         threads = futures.ThreadPoolExecutor(number, thread_name_prefix="train")
         return WorkerPool(threads, plan, slots=number, own="threads")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from epsilometer._arrays import BoolArray
+from epsilometer.measurement.bases import unpacked_coins
 from epsilometer.measurement.failures import RESULT_LOST, WORKER_DIED, Failure
 from epsilometer.measurement.plan import Sizes, Task, canonical
 from epsilometer.measurement.store_file import StoreFile
@@ -66,15 +67,7 @@ def within(file: StoreFile, sizes: Sizes) -> Iterator[tuple[Task, BoolArray | No
     points = sizes.points or sizes.canaries
     for failure in read(file, sizes):
         stored = file.query("SELECT value FROM plan WHERE key = ?", coins_key(failure.task))
-        try:
-            yield failure.task, coins_of(json.loads(stored[0][0]), points) if stored else None
-        except ValueError:
-            raise file.damaged(f"coins of {failure.task} unreadable") from None
-
-
-def coins_of(bits: object, points: int) -> BoolArray:
-    """Stored coins; ValueError if there are not as many as points."""
-    packed = bytes.fromhex(bits) if isinstance(bits, str) else b""
-    if len(packed) != -(-points // 8):
-        raise ValueError
-    return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=points).astype(np.bool_)
+        with file.or_damaged(f"coins of {failure.task} unreadable"):
+            bits = [bytes.fromhex(json.loads(value)) for (value,) in stored]
+            coins = unpacked_coins(bits[0], points) if bits else None
+        yield failure.task, coins

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsilometer import _files
+from epsilometer._text import shortened
 from epsilometer.attacks.repeats import SIDES
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.plan import Sizes, Task
@@ -51,9 +52,7 @@ def message_of(error: BaseException) -> str:
     # Python's own formatting also handles errors whose __str__ raises.
     kind = traceback.TracebackException(type(error), error, None, compact=True)
     text = " ".join(f"{type(error).__name__}: {kind!s}".split())
-    return (
-        text if len(text) <= LONGEST_STORED_MESSAGE else text[: LONGEST_STORED_MESSAGE - 3] + "..."
-    )
+    return shortened(text, LONGEST_STORED_MESSAGE)
 
 
 def traceback_of(error: BaseException) -> str:
@@ -92,8 +91,7 @@ def truncated(text: str) -> str:
 
 def _short(line: str) -> str:
     # Truncate before escaping, to save work, and after, because escapes are longer.
-    text = _files.printable(line[: LONGEST_LINE + 1].expandtabs())
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
+    return shortened(_files.printable(line[: LONGEST_LINE + 1].expandtabs()), LONGEST_LINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +118,11 @@ def without_numbers(message: str) -> str:
 
 def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """The error that ends a run, in one line, with the traceback of the last failure."""
-    path = store.path if store.kept else None
-    if path is not None and path.absolute().parent == Path.cwd():
-        path = path.name
-    stored = path is not None and problem.traceback
-    where = "" if not stored else f" `epsilometer status {path}` has the traceback."
+    where = ""
+    if store.kept and problem.traceback:
+        near = store.path.absolute().parent == Path.cwd()
+        path = store.path.name if near else store.path
+        where = f" `epsilometer status {path}` has the traceback."
     first, number = sizes.named(streak.tasks[0]), len(streak.tasks)
     text = (
         f"no model{streak.only} could be trained ({first}: {problem.message}); stopped after "
@@ -158,36 +156,35 @@ class Streaks:
         self, *, models: int, bases: int, trained: dict[int, bool], known: dict[Task, str]
     ) -> None:
         self._models, self._bases, self._known = models, bases, known
-        self._before = dict(trained)
-        self._now = dict.fromkeys(trained, False)
+        self._before = trained | {ALL: any(trained.values())}
+        self._now = dict.fromkeys(self._before, False)
+        #: The message and models of each open streak: of one hypothesis, or of all.
         self._open: dict[int, tuple[str, dict[Task, None]]] = {}
-        """The message and models of each open streak: of one hypothesis, or of all."""
 
     def ever_trained(self, hypothesis: int) -> bool:
-        """Whether a model of a hypothesis was trained, in this run or before."""
+        """Whether a model of a hypothesis, or of any, was trained, in this run or before."""
         return self._before.get(hypothesis, False) or self._now.get(hypothesis, False)
 
     def trained(self, hypothesis: int) -> None:
         """Record that a model was trained."""
-        self._now[hypothesis] = True
         for streak in (ALL, hypothesis):
+            self._now[streak] = True
             self._open.pop(streak, None)
 
     def failed(self, hypothesis: int, task: Task, message: str) -> Streak | None:
         """Record a failure; returns the reason to end the run, or None."""
         message = without_numbers(message)
-        before = any(self.ever_trained(side) for side in self._before)
+        before = self.ever_trained(ALL)
         if before and without_numbers(self._known.get(task, "")) == message:
             return None
         for streak in (ALL, hypothesis):
             old, tasks = self._open.get(streak, ("", {}))
             tasks = (tasks if old == message else {}) | {task: None}
             self._open[streak] = message, tasks
-            whole = streak == ALL
-            known = before if whole else self.ever_trained(hypothesis)
-            now = any(self._now.values()) if whole else self._now[hypothesis]
-            if self._enough(tasks, known=known, now=now):
-                only = "" if whole or not before else f" {SIDES[hypothesis]} the challenge point"
+            known = self.ever_trained(streak)
+            if self._enough(tasks, known=known, now=self._now[streak]):
+                side = "" if streak == ALL else f" {SIDES[hypothesis]} the challenge point"
+                only = side if before else ""
                 return Streak(tasks=tuple(tasks), trained=known, only=only)
         return None
 

@@ -49,7 +49,7 @@ class CanaryRun(Base):
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """D plus the included canaries."""
-        del hypothesis, replicate  # each canary has its own hypothesis
+        # Each canary has its own hypothesis.
         dataset = self.without_canaries(population)
         return dataset if self.canaries is None else self.canaries.added_to(dataset)
 
@@ -59,7 +59,6 @@ class CanaryRun(Base):
 
     def points(self, population: Population) -> Iterator[Dataset]:
         """The canaries, at which the trained model is evaluated."""
-        del population
         assert self.canaries is not None
         yield self.canaries.points
 
@@ -72,7 +71,6 @@ class CanaryRun(Base):
 
     def coins_of(self, replicate: int) -> BoolArray:
         """Those of the run, which is one model."""
-        del replicate
         return self.coins
 
     @property
@@ -160,13 +158,7 @@ class OneRun(Design):
 
     def models(self, hypothesis: int) -> int:
         """Number of losses that a run may have under a hypothesis; the run itself is one model."""
-        del hypothesis
         return self.canaries
-
-    def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """Zero: this design has canaries."""
-        del bases, dataset_size
-        return 0
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Refuse an algorithm that this design does not support, before anything is trained."""

@@ -165,14 +165,11 @@ class Plan(Displayed):
             raise InputError("expected at least one challenge base, got none.")
         if self.design.canaries:
             raise InputError("expected a number of training runs, got challenge bases.")
-        for name, there in (
-            ("dataset_size", self.dataset_size is not None),
-            ("challenge", not self.challenge_kind.random),
-        ):
-            if there:
-                raise InputError(
-                    f"{name} applies to drawn bases only, but challenge_bases lists them; omit it."
-                )
+        if self.dataset_size is not None or not self.challenge_kind.random:
+            name = "challenge" if self.dataset_size is None else "dataset_size"
+            raise InputError(
+                f"{name} applies to drawn bases only, but challenge_bases lists them; omit it."
+            )
         for number, base in enumerate(given):
             largest = int(max(base.records(0).max(), base.records(1).max()))
             if largest >= len(self.population):

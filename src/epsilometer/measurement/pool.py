@@ -90,7 +90,6 @@ class PoolBase(Base):
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """The records that a model's coins include."""
-        del hypothesis
         return population.take(self.records[self.member(replicate)])
 
     def points(self, population: Population) -> Iterator[Dataset]:
@@ -223,7 +222,6 @@ class Pool(Design):
 
     def attack_description(self, statistic: str) -> dict[str, object]:
         """Attacked by an attack on pools, which has its own statistic."""
-        del statistic
         return {"statistic": "pool", "attack": self.attack_method.name}
 
     @property
@@ -241,7 +239,6 @@ class Pool(Design):
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
         """Number of evaluated points, of a pool of ``dataset_size`` records."""
-        del bases
         return min(DEFAULT_POINTS, dataset_size) if self.judged is None else self.judged
 
     def draw(self, number: int, source: Source) -> PoolBase:
@@ -300,7 +297,6 @@ class Pool(Design):
         self, losses: Any, statistic: Any = None, *, skip: bool = False, failures: str = "lowest"
     ) -> Scores:
         """Scores per point; the attack has its own statistic."""
-        del statistic, skip
         return self.pool_scores(losses, failures=failures).by_point()
 
     def perfect_scores(self, bases: int, dataset_size: int | None) -> Scores:
@@ -312,7 +308,6 @@ class Pool(Design):
 
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Decisions on every evaluated model, from the ranks of the scores without the point."""
-        del statistic
         chosen = attack or self.attack_method
         scores = self.pool_scores(losses, chosen, failures="dropped")
         return pool_attacks.attack_result(scores, chosen.name)

@@ -112,8 +112,7 @@ class Population(Displayed):
 
     def point(self, index: int) -> Point:
         """One record."""
-        label = None if self.labels is None else self.labels[index]
-        return Point(features=self.features[index].copy(), label=label)
+        return points_of(self.take(np.array([index])))[0]
 
     @property
     def records(self) -> int:

@@ -79,8 +79,8 @@ class Run:
         self.plan, self.store, self.retries = plan, store, retries
         self.on_progress = on_progress or (lambda _: None)
         self.sizes = plan.sizes
+        #: Models per base and hypothesis that are still to be handed out.
         self.groups: list[Chunk] = []
-        """Models per base and hypothesis that are still to be handed out."""
         self.batch_size = batch_size_of(plan.algorithm)
         self.first_models = FirstModels(
             plan=plan,
@@ -101,23 +101,23 @@ class Run:
             trained=before,
             known={failure.task: failure.message for failure in store.failures()},
         )
+        #: Last failure of each model that will be retried.
         self.problems: dict[Task, TaskFailure] = {}
-        """Last failure of each model that will be retried."""
         self.stopping = False
         self.slots = 1
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
+        #: Models of failed chunks: handed out one at a time, to find the one that fails.
         self.to_retry: deque[Task] = deque()
-        """Models of failed chunks: handed out one at a time, to find the one that fails."""
+        #: Models in progress when a worker died: retrained with nothing else running.
         self.suspects: deque[Task] = deque()
-        """Models in progress when a worker died: retrained with nothing else running."""
         self.running: dict[Future[Answer], Chunk] = {}
+        #: A suspect that is running alone.
         self.alone: Future[Answer] | None = None
-        """A suspect that is running alone."""
         self.lost: Counter[Task] = Counter()
+        #: Workers that died while running a single model, since one was last trained.
         self.deaths = 0
-        """Workers that died while running a single model, since one was last trained."""
         self.waiting: list[Row] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
@@ -168,10 +168,7 @@ class Run:
         # One extra chunk is queued so that no worker is ever idle; with a single slot, chunks run in
         # this thread and have finished before the next is handed out.
         most = self.slots + 1 if self.slots > 1 else 1
-        while len(self.running) < most:
-            chunk = self._next_chunk()
-            if chunk is None:
-                break
+        while len(self.running) < most and (chunk := self._next_chunk()) is not None:
             self._submit(pool, chunk)
         return bool(self.running or self.suspects or self.to_retry or self.first_models.waiting)
 
@@ -272,8 +269,7 @@ class Run:
                 bad.setdefault(self._task_of(row, chunk), f"{canary}{row.problem}")
         good = [row for row in trained.rows if self._task_of(row, chunk) not in bad]
         self.waiting += good
-        done = [task for task in chunk.tasks() if task not in bad]
-        if done:
+        if len(bad) < len(chunk.replicates):
             self.streaks.trained(self.sizes.side(chunk.hypothesis))
         self.first_models.check_repeats(good)
         self.first_models.report_time(self.reused + self.trained + len(self.failed), self.slots)
@@ -314,10 +310,7 @@ class Run:
                 retry.append(task)  # perhaps none can be trained: try others first
             return
         # Rather what its code raised than what became of the machine.
-        self._store_failure(task, self.problems.pop(task, problem))
-
-    def _store_failure(self, task: Task, problem: TaskFailure) -> None:
-        self.failed.append(self._keep(task, problem))
+        self.failed.append(self._keep(task, self.problems.pop(task, problem)))
 
     def _keep(self, task: Task, problem: TaskFailure) -> Failure:
         """Store a failure at once: a model that succeeds only when retried has failed in proofs."""
@@ -330,7 +323,7 @@ class Run:
         self.attempts[streak.tasks[-1]] += 1
         for task in streak.tasks:
             if task in self.problems:  # not given up yet
-                self._store_failure(task, self.problems[task])
+                self.failed.append(self._keep(task, self.problems[task]))
         raise training_error(streak, self.sizes, self.problems[streak.tasks[-1]], self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:

@@ -121,10 +121,8 @@ class SqliteStore:
     def planned_order(self) -> PlannedOrder | None:
         """The order of pairs that was planned, with all bases; None if it is not known."""
         plans = self._value("planned")
-        try:
+        with self._file.or_damaged("the sizes of its plans are unreadable"):
             return None if plans is None else PlannedOrder.of(plans, range(len(self.names())))
-        except (TypeError, ValueError):
-            raise self._file.damaged("the sizes of its plans are unreadable") from None
 
     def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         """Refuse a plan as `prepare` does, without writing anything."""
@@ -151,10 +149,8 @@ class SqliteStore:
     def _value(self, key: str) -> Any:
         """A stored setting; None if there is none."""
         rows = self._file.query("SELECT value FROM plan WHERE key = ?", key)
-        try:
+        with self._file.or_damaged(f"the plan's {key} is not readable"):
             return json.loads(rows[0][0]) if rows else None
-        except ValueError:
-            raise self._file.damaged(f"the plan's {key} is not readable") from None
 
     def names(self) -> list[str]:
         """Names of the challenge bases, in order."""
@@ -165,12 +161,10 @@ class SqliteStore:
         kept = self._value("sizes")
         if kept is None:
             raise StoreError(f"{self.path} holds no plan yet.")
-        try:
+        with self._file.or_damaged("sizes unreadable"):
             bases, models_h0, models_h1, variants, *rest = kept
             numbers = (int(bases), int(models_h0), int(models_h1))
             return Sizes(*numbers, tuple(map(str, variants)), *map(int, rest))
-        except (TypeError, ValueError):
-            raise self._file.damaged("sizes unreadable") from None
 
     def pool(self) -> dict[str, Any]:
         """Description of the points of the plan's pool; empty if it has none."""
@@ -251,11 +245,9 @@ class SqliteStore:
     def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
         """Losses of the models of a pool within the sizes, sorted, one model at a time."""
         for *place, losses, member in self._select("pool_losses", sizes):
-            try:
-                yield PoolRow.unpacked(place, losses, member, sizes.points)
-            except ValueError:
-                task = Task(*place[:3])
-                raise self._file.damaged(f"losses of {task}: wrong number of points") from None
+            with self._file.or_damaged(f"losses of {Task(*place[:3])}: wrong number of points"):
+                row = PoolRow.unpacked(place, losses, member, sizes.points)
+            yield row
 
     def measured(self, sizes: Sizes, variant: str) -> Losses | PoolLosses:
         """The losses of one variant within the sizes, in the form that its design uses."""

@@ -188,6 +188,14 @@ class StoreFile:
         return StoreError(_message(self.path, sqlite3.DatabaseError(what)))
 
     @contextmanager
+    def or_damaged(self, what: str) -> Iterator[None]:
+        """Values inside that are not of the type or form that was written are damage."""
+        try:
+            yield
+        except (TypeError, ValueError):
+            raise self.damaged(what) from None
+
+    @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         """All or nothing of what happens inside."""
         with self.errors():

@@ -110,9 +110,8 @@ def _measured(plan: Plan, chunk: Chunk, begun: list[int]) -> Iterator[tuple[Task
     for task, model in zip(chunk.tasks(), _models(plan, chunk, begun), strict=True):
         compared = None
         if isinstance(design, OneRun) and design.compares:
-            compared = design.statistic(_losses(plan, base, _compared(plan, base, task))[None, :])[
-                0
-            ]
+            theirs = _losses(plan, base, _compared(plan, base, task))
+            compared = design.statistic(theirs[None, :])[0]
         for variant in plan.variants:
             made = model
             if isinstance(plan.algorithm, algorithms.Releases):

@@ -47,8 +47,8 @@ class NoisyCoordinates:
 
     def __init__(self, count: int) -> None:
         self.steps = 0
+        #: Whether a step claimed no noise at all, so that there is no likelihood ratio.
         self.noiseless = False
-        """Whether a step claimed no noise at all, so that there is no likelihood ratio."""
         self.log_ratio: FloatArray = np.zeros(count)
         self.total: FloatArray = np.zeros(count)
         self.squares: FloatArray = np.zeros(count)

@@ -67,7 +67,6 @@ class ClippedMean:
         return model
 
     def with_parameters(self, model: FloatArray, parameters: Array) -> FloatArray:
-        del model
         return np.asarray(parameters, dtype=np.float64)
 
     def _clip(self, rows: FloatArray) -> FloatArray:

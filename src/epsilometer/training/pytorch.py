@@ -153,7 +153,6 @@ class ModuleAlgorithm:
 
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Module:
         """The module before training."""
-        del dataset
         with seeded(rng):
             return in_evaluation_mode(new_module(self.module))
 
