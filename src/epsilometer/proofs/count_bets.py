@@ -55,7 +55,7 @@ def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArr
 def projected(
     alpha: FloatArray, beta: FloatArray, size: FloatArray, epsilon: float, delta: float
 ) -> FloatPair:
-    """The rates allowed by the claim with the least divergence from (alpha, beta); unchanged inside R."""
+    """The rates that the claim allows nearest to (alpha, beta), which are their own nearest in R."""
     rates = [
         nearest(a, 1 - b, np.exp(epsilon), delta, *size) for a, b in zip(alpha, beta, strict=True)
     ]

@@ -30,9 +30,7 @@ def nearest(
 
 
 @njit(cache=True)
-def _on_edge(
-    rare: float, common: float, odds: float, delta: float, n0: float, n1: float
-) -> float:
+def _on_edge(rare: float, common: float, odds: float, delta: float, n0: float, n1: float) -> float:
     """The nearest rare rate on the edge common = odds rare + delta."""
     low, high = 0.0, (1 - delta) / (1 + odds)
     for _ in range(BISECTIONS):
