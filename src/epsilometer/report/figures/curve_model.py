@@ -36,7 +36,7 @@ ALGORITHM, SHOWN = "algorithm, estimated", ", shown"
 def hover_row(leak: BaseLeak) -> list[str]:
     """What hovering over a base says, by the places of ``HOVER``."""
     return [
-        style.page_name(leak.name),
+        style.shortened(leak.name),
         f"{leak.auc:.3f}",
         f"{leak.models_h0:,} without, {leak.models_h1:,} with",
         f"{leak.median:.3g} ({pair_text(leak.low, leak.high)})",

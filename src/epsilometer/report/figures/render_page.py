@@ -107,8 +107,8 @@ def _short(value: float) -> float:
 
 #: How fields that are not plain numbers are written.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "label": style.page_name,
-    "names": lambda names: [style.page_name(name) for name in names],
+    "label": style.shortened,
+    "names": lambda names: [style.shortened(name) for name in names],
     "rows": _rows,
     "z": _shades,
     "x_ends": lambda ends: [numbers(end) for end in ends],

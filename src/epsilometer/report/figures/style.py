@@ -75,20 +75,18 @@ def interval_plot(
 # --- names and attacks ------------------------------------------------------------------------
 
 
-def shortened(name: str, longest: int) -> str:
-    """A name of at most ``longest`` characters, with control characters escaped."""
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name of at most ``longest`` characters, with control characters escaped.
+
+    The page shows all text literally.
+    """
     text = _files.printable(name)
     return text if len(text) <= longest else text[: longest - 1] + "\u2026"
 
 
 def printed_name(name: str) -> str:
     """A name for matplotlib, which would read ``$`` as the start of a formula."""
-    return shortened(name, LONGEST_NAME).replace("$", r"\$")
-
-
-def page_name(name: str) -> str:
-    """A name for the page, which shows all text literally."""
-    return shortened(name, LONGEST_NAME)
+    return shortened(name).replace("$", r"\$")
 
 
 def picked(size: int, most: int) -> IntArray:
@@ -129,7 +127,7 @@ def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
     """Rows with name, counts and rates of each base, and the hover template for them."""
     columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
     rows = [
-        [page_name(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
+        [shortened(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
         for name, x, n0, y, n1 in zip(
             counts.names, *(column.tolist() for column in columns), strict=True
         )
@@ -143,5 +141,5 @@ def interval_row(
     """The median of a parameter with its interval, as one row of a plot."""
     median, (low, high) = posterior.median(parameter), posterior.credible_interval(parameter, level)
     said = f"median {median:.4g}, {percent(level)} interval {low:.4g} to {high:.4g}"
-    look: Any = {"rows": [[page_name(label), said]], "hover": "{0}\n{1}"}
+    look: Any = {"rows": [[shortened(label), said]], "hover": "{0}\n{1}"}
     return Points([median], [row], colour, x_ends=([low], [high]), bar=3, **look)

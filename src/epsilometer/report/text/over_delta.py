@@ -85,23 +85,17 @@ def _wide(result: Result) -> JointDeltaCurve:
 
 def items(over: OverDelta) -> list[dict[str, Any]]:
     """One item per delta; the keys are the columns of the CSV."""
-    rows = []
-    low, median, high = over.quantiles.tolist()
-    for place, delta in enumerate(over.deltas.tolist()):
-        item: dict[str, Any] = {"delta": delta, "low": low[place], "median": median[place]}
-        item["high"] = high[place]
-        if over.joint_band is not None:
-            joint_low, joint_high = over.joint_band
-            item |= {"joint_low": joint_low[place], "joint_high": joint_high[place]}
-            item["extrapolated"] = bool(over.extrapolated[place])
-        if not isinstance(over.curve, JointDeltaCurve):
-            point = over.curve.points[place]
-            item |= {"error": point.error, "solved": point.solved}
-        judged = over.judged.get(delta)
-        item["claim"] = None if judged is None else judged.claim
-        item["probability_above"] = None if judged is None else judged.probability_above
-        rows.append(item)
-    return rows
+    (low, median, high), deltas = over.quantiles.tolist(), over.deltas.tolist()
+    columns: dict[str, list[Any]] = {"delta": deltas, "low": low, "median": median, "high": high}
+    if over.joint_band is not None:
+        columns["joint_low"], columns["joint_high"] = (end.tolist() for end in over.joint_band)
+        columns["extrapolated"] = over.extrapolated.tolist()
+    if isinstance(over.curve, DeltaCurve):
+        columns |= {"error": over.curve.errors.tolist(), "solved": over.curve.solved.tolist()}
+    judged = [over.judged.get(delta) for delta in deltas]
+    for name in ("claim", "probability_above"):
+        columns[name] = [getattr(each, name, None) for each in judged]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def table_over_delta(over: OverDelta, *, small: bool = False) -> Table:
