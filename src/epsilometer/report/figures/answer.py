@@ -78,7 +78,6 @@ def answer_chart(result: Result) -> Chart:
         page_height=62 * (len(rows) + 3),
     )
     return Chart(
-        name="answer",
         title=f"Epsilon: {', '.join(words[:-1])} and {words[-1]}",
         caption=_caption(result, units, claim_is_drawn=drawn),
         plots=[plot],
@@ -193,7 +192,7 @@ def exceedance_chart(result: Result) -> Chart:
         Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
     )
     title = "Probability that epsilon exceeds a value"
-    return Chart(name="exceedance", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
+    return Chart(title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
 
 
 #: From the narrowest prior to the widest.
@@ -238,7 +237,6 @@ def prior_chart(result: CountResult | CurveResult) -> Chart | None:
     no_leak = style.no_leak_text(posterior)
     hidden = f" Not drawn: probability {no_leak} of no leak, where epsilon is 0." if no_leak else ""
     return Chart(
-        name="prior",
         title="Sensitivity to the prior",
         caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {reported}; "
         f"it would be {moved}. The more the interval moves with the prior, the less the data "

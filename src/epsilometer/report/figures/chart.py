@@ -21,12 +21,12 @@ FORMATS = ("png", "svg", "pdf")
 class Chart(Sheet):
     """A figure of a report: described once, and drawn for print and for the page.
 
-    ``name`` is the stem of its files and its id on the page.  ``caption`` explains it to a reader who
-    has not read the paper.
+    ``caption`` explains it to a reader who has not read the paper.  ``name`` is the stem of its files
+    and its id on the page; `charts.py` gives it.
     """
 
-    name: str
     caption: str
+    name: str = ""
 
     def draw(self) -> Figure:
         """Draw it for print."""

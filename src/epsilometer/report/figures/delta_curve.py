@@ -50,7 +50,6 @@ def delta_curve_chart(over: OverDelta) -> Chart:
     ends = 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
     plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), up, [*marks, *claims])
     return Chart(
-        name="delta-curve",
         title="Epsilon over delta",
         caption=f"{caption} {said}".strip(),
         plots=[plot],

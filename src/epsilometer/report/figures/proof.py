@@ -35,7 +35,6 @@ def proof_chart(result: Result) -> Chart | None:
         legend=False,
     )
     return Chart(
-        name="proof",
         title="Where the proof comes from",
         caption=caption,
         plots=[plot],

@@ -6,7 +6,7 @@ The colours are from Okabe and Ito's set, which colour-blind readers can tell ap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from epsilometer._arrays import IntArray
 from epsilometer._text import percent, probability_text
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.model.counts import AttackCounts
-from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
 #: Shades on a light and on a dark background.
@@ -99,14 +96,16 @@ def dot_size(count: int) -> float:
     return float(np.clip(14 / count**0.25, 1.8, 7.5))
 
 
-def attack_points(
-    counts: AttackCounts, x: ArrayLike, y: ArrayLike, *, label: str | None = None
-) -> Points:
-    """The attack on each base; many points are drawn faint and without an outline."""
+def error_rates(counts: AttackCounts, label: str, below: Sequence[Mark] = ()) -> Plot:
+    """The error rates of the attack on each base, the line of guessing, and what is ``below`` them.
+
+    Many points are drawn faint and without an outline.
+    """
     rows, hover = hover_of_bases(counts)
-    return Points(
-        x,
-        y,
+    guessing = Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot")
+    attacks = Points(
+        counts.false_positive_rates,
+        counts.false_negative_rates,
         "orange",
         label,
         size=dot_size(len(counts)),
@@ -115,6 +114,8 @@ def attack_points(
         rows=rows,
         hover=hover,
     )
+    marks = [*below, guessing, attacks]
+    return unit_square("false-positive rate", "false-negative rate", marks)
 
 
 def unit_square(x: str, y: str, marks: Sequence[Mark]) -> Plot:
