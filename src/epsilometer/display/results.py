@@ -1,6 +1,6 @@
 """Views of posteriors, results, verdicts and proofs, and of all estimators on the same data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -27,8 +27,8 @@ from epsilometer.report import writing
 from epsilometer.report.figures import charts
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
-from epsilometer.report.figures.style import rows_axis
+from epsilometer.report.figures.marks import Line, Mark, Points, ReferenceLine, Sheet
+from epsilometer.report.figures.style import interval_plot
 from epsilometer.report.text.over_delta import OverDelta, table_over_delta
 from epsilometer.report.text.rows import LEVEL, answer_table, comparison_table, parameter_table
 from epsilometer.report.text.sentences import answers, claim_words, e_value_text, verdict_sentence
@@ -163,12 +163,6 @@ COMPARISON = View(
 )
 
 
-def rows_sheet(title: str, across: Axis, names: Sequence[str], marks: Sequence[Mark]) -> Sheet:
-    """A figure of named rows."""
-    plot = Plot(across, rows_axis(names), marks, legend=False)
-    return Sheet(title, [plot], (6.0, 1.3 + 0.3 * len(names)))
-
-
 # --- one claim --------------------------------------------------------------------------------
 
 
@@ -219,8 +213,10 @@ def _verdict_sheet(verdict: Verdict) -> Sheet:
     for place, row in enumerate(_several(verdict), start=2):
         names.append(f"at delta = {row.delta:.3g}")
         marks.append(Points([row.probability_above], [place], "blue", hollow=True, size=7))
-    across = Axis(f"probability that epsilon exceeds {what}", (-0.02, 1.02))
-    return rows_sheet(f"{verdict.label} (dashed: PASS below, FAIL above)", across, names, marks)
+    across = f"probability that epsilon exceeds {what}"
+    title = f"{verdict.label} (dashed: PASS below, FAIL above)"
+    plot = interval_plot(across, names, marks, (-0.02, 1.02))
+    return Sheet(title, [plot], (6.0, 1.3 + 0.3 * len(names)))
 
 
 VERDICT = View(line=_verdict_line, table=_verdict_table, figures={"probability": _verdict_sheet})
@@ -277,8 +273,9 @@ def _proof_sheet(found: Proof) -> Sheet:
         title += " (orange: the claim)"
         marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
         marks.append(Points([found.claim], [0], "orange", size=6))
-    across = Axis(f"epsilon at delta = {found.delta:g}", (0, 1.02 * end))
-    return rows_sheet(title, across, ["not refuted"], marks)
+    across = f"epsilon at delta = {found.delta:g}"
+    plot = interval_plot(across, ["not refuted"], marks, (0, 1.02 * end))
+    return Sheet(title, [plot], (6.0, 1.6))
 
 
 PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_sheet})
