@@ -39,6 +39,14 @@ COMPARED_STRENGTHS = (0.0, 0.5, 0.9, 1.0)
 #: Compared by default; both are probabilities, of independent and of dependent decisions.
 USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
 
+#: Dependences to compare, for groups.
+COMPARED_DEPENDENCES = (
+    IndependentRows(),
+    ScatteredMembers(scatter=NormalScatter()),
+    ScatteredMembers(scatter=UniformScatter()),
+    PooledGroups(),
+)
+
 #: Most distinct counts that take seconds, by whether the likelihood is bounded.
 MOST_DISTINCT = {True: 1000, False: 60}
 
@@ -115,8 +123,8 @@ class ModelComparison(Displayed, view="checks.MODELS"):
     @property
     def best(self) -> AlternativeModel:
         """The comparable model with the largest evidence."""
-        known = [assumption for assumption in self.assumptions if assumption.comparable]
-        return max(known, key=lambda assumption: assumption.log_bayes_factor or 0.0)
+        known = [each for each in self.assumptions if each.comparable]
+        return max(known, key=lambda each: each.log_bayes_factor or 0.0)
 
     def sentences(self) -> list[str]:
         """Conclusions as sentences, without overstating them."""
@@ -127,11 +135,8 @@ class ModelComparison(Displayed, view="checks.MODELS"):
                 f"The counts support this model most: {best.label} (log Bayes factor "
                 f"{best.log_bayes_factor:.1f} against the model used; {best.interpretation})."
             ]
-        medians = [
-            assumption.posterior.median("epsilon")
-            for assumption in self.assumptions
-            if assumption.posterior
-        ]
+        found = [each.posterior for each in self.assumptions if each.posterior is not None]
+        medians = [posterior.median("epsilon") for posterior in found]
         if len(medians) > 1:
             sentences.append(
                 f"Across these models the median of epsilon ranges from {min(medians):.2f} to "
@@ -273,15 +278,7 @@ def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]
         models.append(replace(own, strength=Beta()))
     models += [replace(own, strength=Fixed(value=value)) for value in COMPARED_STRENGTHS]
     if counts.dependent:
-        models += [
-            replace(own, dependence=dependence)
-            for dependence in (
-                IndependentRows(),
-                ScatteredMembers(scatter=NormalScatter()),
-                ScatteredMembers(scatter=UniformScatter()),
-                PooledGroups(),
-            )
-        ]
+        models += [replace(own, dependence=dependence) for dependence in COMPARED_DEPENDENCES]
     return {label_of(model, counts): model for model in models if model != own}
 
 

@@ -46,17 +46,14 @@ def answer_chart(result: Result) -> Chart:
     proven = 0.0 if result.proof is None else result.proof.at_least
     rows = [] if units is None else [("shown", units.shown, "green")]
     rows.append(("epsilon", "estimated", "blue"))
-    ends = [posterior.credible_interval(parameter, level)[1] for parameter, *_ in rows]
-    end = 1.15 * max(float(posterior.quantile("epsilon", 0.99)), ends[0], proven) or 1.0
+    farthest = posterior.credible_interval(rows[0][0], level)[1]
+    end = 1.15 * max(float(posterior.quantile("epsilon", 0.99)), farthest, proven) or 1.0
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
     marks: list[Mark] = []
     for place, (parameter, name, colour) in enumerate(rows, start=1):
         row = style.interval_row(place, posterior, parameter, level, colour, name)
-        median, interval = (
-            posterior.median(parameter),
-            posterior.credible_interval(parameter, level),
-        )
-        marks += [row, Note(estimate_text(median, *interval), place, median)]
+        median, ends = posterior.median(parameter), posterior.credible_interval(parameter, level)
+        marks += [row, Note(estimate_text(median, *ends), place, median)]
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}

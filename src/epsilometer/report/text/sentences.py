@@ -249,7 +249,6 @@ def _other_priors(result: Result, verdict: Verdict) -> list[str]:
         )
     if len(verdict.by_delta) > 1:  # other priors were estimated at one delta
         return said
-    assert isinstance(result, CountResult | CurveResult)
     parts, outcomes = [], {verdict.leaning}
     for other in result.other_priors:
         above = other.epsilon.probability_above(verdict.claim)
