@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -101,12 +99,10 @@ FIELDS = View(table=_fields)
 
 
 def image(figure: Figure, *, alt: str) -> str:
-    """A figure as an image inside HTML: SVG that is not part of the page, so that nothing in it runs."""
-    from epsilometer.report.figures.chart import save_figure
+    """A figure as an image inside HTML."""
+    from epsilometer.report.figures.chart import figure_address
 
-    held = io.BytesIO()
-    save_figure(figure, held, form="svg", letters=True)
-    data = base64.b64encode(held.getvalue()).decode("ascii")
+    address = figure_address(figure, "svg+xml")
     width = min(WIDEST, round(96 * figure.get_size_inches()[0]))
     style = f"max-width:100%;width:{width}px;background:white"
-    return f'<img alt="{escaped(alt)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{escaped(alt)}" style="{style}" src="{address}">'
