@@ -69,8 +69,7 @@ def _values(result: Result) -> dict[str, Any]:
     }
     found = result.independent_counts if isinstance(result, CountResult) else None
     if found is not None:
-        numbers = {"bases": found.bases, "of": found.of, "level": found.level}
-        values["independent_counts"] = numbers | {"interval": found.binomial_interval}
+        values["independent_counts"] = found
     return values
 
 
