@@ -61,12 +61,8 @@ def answer_chart(result: Result) -> Chart:
     floor = len(rows) + 0.65
     marks += [*_proven(result.proof, end), *_density(result, floor, end)]
     names = ["proven", *(name for _, name, _ in rows), "posterior"]
-    words = [
-        "proven",
-        *["shown"] * (len(rows) > 1),
-        "estimated",
-        *["claimed"] * (claim is not None),
-    ]
+    words = ["proven", "estimated"] if units is None else ["proven", "shown", "estimated"]
+    words += [] if claim is None else ["claimed"]
     plot = Plot(
         Axis(f"epsilon at delta = {posterior.model.delta:g}", (0, end)),
         Axis("", (-0.55, floor + DENSITY_ROWS + 0.1), names=names),

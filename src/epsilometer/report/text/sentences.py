@@ -162,8 +162,7 @@ def _strength(result: Result) -> Answer:
 
 def _interval(result: Result, name: str) -> str:
     low, high = result.posterior.credible_interval(name, result.level)
-    said = estimate_text(result.posterior.median(name), low, high)
-    return f"{said[:-1]} with probability {result.level:g})"
+    return estimate_text(result.posterior.median(name), low, high, result.level)
 
 
 # --- the proof ----------------------------------------------------------------------------------
