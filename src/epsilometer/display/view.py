@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from epsilometer.report.figures.marks import Sheet
 
+#: What draws figures, by their names.
+Figures = Mapping[str, Callable[[Any], "Sheet"]]
+
 #: Pixels of a figure below a table.
 WIDEST = 640
 
@@ -31,17 +34,17 @@ class View:
         What it is and its main numbers, in a line; it stands in the brackets of ``repr``.  By default
         the labels and values of the table, of a single row those of its columns.
     figures
-        What ``plot()`` draws, by name; the first is the main one, which is also in the HTML form.
+        What ``plot()`` draws, by name, or what says so of one object; the first is the main one, which
+        is also in the HTML form.
     """
 
     table: Callable[..., Table]
     line: Callable[[Any], str] | None = None
-    figures: Mapping[str, Callable[[Any], Sheet]] = field(default_factory=dict)
+    figures: Figures | Callable[[Any], Figures] = field(default_factory=dict)
 
-    def figures_for(self, shown: Any) -> Mapping[str, Callable[[Any], Sheet]]:
+    def figures_for(self, shown: Any) -> Figures:
         """What ``plot()`` can draw of one object."""
-        del shown
-        return self.figures
+        return self.figures(shown) if callable(self.figures) else self.figures
 
     def words(self, shown: Any) -> str:
         """The line."""

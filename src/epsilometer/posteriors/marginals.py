@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.stats import iqr, norm
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
@@ -65,8 +65,7 @@ class Draws:
         For plots; quantiles and probabilities come from the draws themselves.
         """
         draws, points = self.values.ravel(), np.asarray(value, dtype=float)
-        quartiles = np.quantile(draws, [0.75, 0.25])
-        spread = min(float(draws.std()), float(np.subtract(*quartiles)) / 1.34)
+        spread = min(float(draws.std()), float(iqr(draws)) / 1.34)
         if not spread > 0:
             spread = float(draws.std()) or 1e-9
         width = 0.9 * spread * len(draws) ** -0.2

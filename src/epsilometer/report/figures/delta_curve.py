@@ -119,8 +119,7 @@ def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:
 
 def _claims(over: OverDelta, x: FloatArray, top: float) -> tuple[list[Mark], str, float]:
     """The claims as marks, text for the caption, and the end of the axis of epsilon."""
-    judged = [over.judged.get(delta) for delta in over.deltas]
-    claims = np.array([np.nan if each is None else each.claim for each in judged])
+    claims = np.array([np.nan if each is None else each.claim for each in over.judged])
     claimed, far = np.isfinite(claims), claims > FARTHEST_CLAIM * top
     if not claimed.any():
         return [], "", top

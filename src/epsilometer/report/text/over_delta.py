@@ -52,9 +52,10 @@ class OverDelta:
         return np.zeros(len(self.curve), dtype=bool)
 
     @property
-    def judged(self) -> dict[float, JudgedDelta]:
-        """The claims by delta, with the probability that epsilon exceeds them."""
-        return {} if self.verdict is None else {row.delta: row for row in self.verdict.by_delta}
+    def judged(self) -> list[JudgedDelta | None]:
+        """The claim at each delta, with the probability that epsilon exceeds it; None without one."""
+        rows = () if self.verdict is None else self.verdict.by_delta
+        return list(map({row.delta: row for row in rows}.get, self.deltas.tolist()))
 
 
 def over_delta_of(result: Result, *, asked: bool = False) -> OverDelta | None:
@@ -87,9 +88,8 @@ def items(over: OverDelta) -> list[dict[str, Any]]:
         columns["extrapolated"] = over.extrapolated.tolist()
     if isinstance(over.curve, DeltaCurve):
         columns |= {"error": over.curve.errors.tolist(), "solved": over.curve.solved.tolist()}
-    judged = [over.judged.get(delta) for delta in deltas]
     for name in ("claim", "probability_above"):
-        columns[name] = [getattr(each, name, None) for each in judged]
+        columns[name] = [getattr(each, name, None) for each in over.judged]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -97,7 +97,7 @@ def table_over_delta(over: OverDelta, *, small: bool = False) -> Table:
     """The curve as a table; if ``small`` without the joint band and without notes."""
     rows, hidden = items(over), {"delta", "error", "solved"}
     hidden |= {"joint_low", "joint_high", "extrapolated"} if small else set()
-    hidden |= set() if over.judged else {"claim", "probability_above"}
+    hidden |= set() if any(over.judged) else {"claim", "probability_above"}
     names = [name for name in rows[0] if name not in hidden]
     for row in rows:
         if row["probability_above"] is not None:  # never rounded to 0 or 1
