@@ -86,7 +86,7 @@ def items(over: OverDelta) -> list[dict[str, Any]]:
     if over.joint_band is not None:
         columns["joint_low"], columns["joint_high"] = (end.tolist() for end in over.joint_band)
         columns["extrapolated"] = over.extrapolated.tolist()
-    if isinstance(over.curve, DeltaCurve):
+    if not isinstance(over.curve, JointDeltaCurve):
         columns |= {"error": over.curve.errors.tolist(), "solved": over.curve.solved.tolist()}
     for name in ("claim", "probability_above"):
         columns[name] = [getattr(each, name, None) for each in over.judged]
