@@ -210,11 +210,12 @@ def pair_text(low: float, high: float) -> str:
     return f"{number_text(low, digits)} to {number_text(high, digits)}"
 
 
-def estimate_text(median: float, low: float, high: float) -> str:
-    """A median with its interval, with at most four decimals."""
+def estimate_text(median: float, low: float, high: float, level: float | None = None) -> str:
+    """A median with its interval and its ``level``, with at most four decimals."""
     digits = min(digits_of(low, high), 4)
     low_text, high_text = number_text(low, digits), number_text(high, digits)
-    return f"{number_text(median, digits)} ({low_text} to {high_text})"
+    held = "" if level is None else f" with probability {level:g}"
+    return f"{number_text(median, digits)} ({low_text} to {high_text}{held})"
 
 
 def capital(text: str) -> str:

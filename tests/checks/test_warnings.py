@@ -66,7 +66,7 @@ def test_the_binomial_result_is_reported(counts: AttackCounts, level: float) -> 
     binomial = CountModel(delta=0.01, epsilon=HalfNormal(scale=2.0), strength=Beta(a=2.0, b=1.0))
     # Exactly the same computation.
     expected = estimate_exact(counts, binomial).credible_interval("epsilon", level)
-    assert found == ExtremeCounts(bases=3, of=3, level=level, binomial_interval=expected)
+    assert found == ExtremeCounts(bases=3, of=3, level=level, interval=expected)
 
 
 def test_the_correlated_answer_is_indeed_far_off() -> None:
@@ -74,7 +74,7 @@ def test_the_correlated_answer_is_indeed_far_off() -> None:
     posterior = estimate_exact(NONE, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
     found = check_extreme_counts(posterior, level=0.9)
     assert found is not None
-    assert found.binomial_interval[1] < posterior.credible_interval("epsilon", 0.9)[0]
+    assert found.interval[1] < posterior.credible_interval("epsilon", 0.9)[0]
     # Control: away from the ends both are about the same.
     inside = counts_of([3, 3, 3], [5, 6, 4])
     one = estimate_exact(inside, CountModel(delta=0.01, likelihood=CorrelatedNormal()))
@@ -147,7 +147,7 @@ def test_trials_may_differ_between_bases() -> None:
 
 
 def test_the_sentence_has_the_numbers() -> None:
-    sentence = ExtremeCounts(bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)).sentence
+    sentence = ExtremeCounts(bases=7, of=9, level=0.9, interval=(1.234, 5.678)).sentence
     assert sentence.startswith("7 of 9 bases ")
     assert "epsilon is 1.23 to 5.68 with probability 0.9." in sentence
     assert "\n" not in sentence

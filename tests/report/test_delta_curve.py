@@ -19,7 +19,6 @@ from epsilometer.report.page.sections import render
 from epsilometer.report.text.over_delta import (
     OverDelta,
     csv_over_delta,
-    notes_over_delta,
     over_delta_of,
     table_over_delta,
     values_over_delta,
@@ -83,12 +82,12 @@ def test_rises_are_marked_and_explained() -> None:
     assert np.asarray(marked["higher than at a smaller delta"].get_xdata()).tolist() == [0.1, 0.3]
     traces = {trace.get("label"): trace for trace in chart.panels()[0]["marks"]}
     assert traces["higher than at a smaller delta"]["x"] == [0.1, 0.3]
-    assert any("Estimates rise with delta" in note for note in notes_over_delta(shown))
+    assert any("Estimates rise with delta" in note for note in shown.curve.notes(shown.level))
 
 
 def test_a_falling_curve_has_no_marks() -> None:
     shown = over(result())
-    assert not any("rise" in note for note in notes_over_delta(shown))
+    assert not any("rise" in note for note in shown.curve.notes(shown.level))
     assert len(delta_curve_chart(shown).panels()[0]["marks"]) == 3
     without = OverDelta(curve=shown.curve, level=0.8)
     assert len(delta_curve_chart(without).panels()[0]["marks"]) == 2

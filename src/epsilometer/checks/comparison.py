@@ -39,6 +39,14 @@ COMPARED_STRENGTHS = (0.0, 0.5, 0.9, 1.0)
 #: Compared by default; both are probabilities, of independent and of dependent decisions.
 USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
 
+#: Dependences to compare, for groups.
+COMPARED_DEPENDENCES = (
+    IndependentRows(),
+    ScatteredMembers(scatter=NormalScatter()),
+    ScatteredMembers(scatter=UniformScatter()),
+    PooledGroups(),
+)
+
 #: Most distinct counts that take seconds, by whether the likelihood is bounded.
 MOST_DISTINCT = {True: 1000, False: 60}
 
@@ -115,8 +123,8 @@ class ModelComparison(Displayed, view="checks.MODELS"):
     @property
     def best(self) -> AlternativeModel:
         """The comparable model with the largest evidence."""
-        known = [assumption for assumption in self.assumptions if assumption.comparable]
-        return max(known, key=lambda assumption: assumption.log_bayes_factor or 0.0)
+        known = [each for each in self.assumptions if each.comparable]
+        return max(known, key=lambda each: each.log_bayes_factor or 0.0)
 
     def sentences(self) -> list[str]:
         """Conclusions as sentences, without overstating them."""
@@ -127,11 +135,8 @@ class ModelComparison(Displayed, view="checks.MODELS"):
                 f"The counts support this model most: {best.label} (log Bayes factor "
                 f"{best.log_bayes_factor:.1f} against the model used; {best.interpretation})."
             ]
-        medians = [
-            assumption.posterior.median("epsilon")
-            for assumption in self.assumptions
-            if assumption.posterior
-        ]
+        found = [each.posterior for each in self.assumptions if each.posterior is not None]
+        medians = [posterior.median("epsilon") for posterior in found]
         if len(medians) > 1:
             sentences.append(
                 f"Across these models the median of epsilon ranges from {min(medians):.2f} to "
@@ -207,11 +212,11 @@ def compare_models(
     ['the model used', 'very strong, against it']
     """
     if isinstance(subject, CountPosterior):
-        counts, reference = subject.counts, subject.model
-        named = {label_of(reference, counts): reference}
-        named |= dict(models) if models is not None else alternatives(reference, counts)
+        counts, own = subject.counts, subject.model
+        named = {label_of(own, counts): own}
+        named |= dict(models) if models is not None else alternatives(own, counts)
         # Chains have no evidence: run the exact engine for their model as for the others.
-        known = {label_of(reference, counts): subject} if subject.log_evidence is not None else {}
+        known = {label_of(own, counts): subject} if subject.log_evidence is not None else {}
     else:
         counts, known = subject, {}
         named = dict(models or {})
@@ -219,6 +224,7 @@ def compare_models(
             raise InputError("expected a posterior, or counts and the models to compare.")
     surfaces: dict[Any, Surface] = {}  # models share one per likelihood
     assumptions: list[AlternativeModel] = []
+    reference: CountPosterior | None = None
     for label, model in named.items():
         if on_message is not None:
             on_message(label)
@@ -231,8 +237,8 @@ def compare_models(
                 raise
             assumptions.append(AlternativeModel(label=label, model=model, reason=str(error)))
         else:
-            own_row = assumptions[0] if assumptions else None
-            assumptions.append(_assumption(label, posterior, own_row, quick=quick))
+            reference = posterior if reference is None else reference
+            assumptions.append(_assumption(label, posterior, reference, quick=quick))
     return ModelComparison(assumptions=_with_probabilities(assumptions))
 
 
@@ -273,15 +279,7 @@ def alternatives(own: CountModel, counts: AttackCounts) -> dict[str, CountModel]
         models.append(replace(own, strength=Beta()))
     models += [replace(own, strength=Fixed(value=value)) for value in COMPARED_STRENGTHS]
     if counts.dependent:
-        models += [
-            replace(own, dependence=dependence)
-            for dependence in (
-                IndependentRows(),
-                ScatteredMembers(scatter=NormalScatter()),
-                ScatteredMembers(scatter=UniformScatter()),
-                PooledGroups(),
-            )
-        ]
+        models += [replace(own, dependence=dependence) for dependence in COMPARED_DEPENDENCES]
     return {label_of(model, counts): model for model in models if model != own}
 
 
@@ -296,39 +294,35 @@ def label_of(model: CountModel, counts: AttackCounts) -> str:
 
 
 def _assumption(
-    label: str, posterior: CountPosterior, own: AlternativeModel | None, *, quick: bool
+    label: str, posterior: CountPosterior, reference: CountPosterior, *, quick: bool
 ) -> AlternativeModel:
-    why_not = "" if own is None else _not_comparable(own, posterior)
+    why_not = _not_comparable(reference, posterior)
     unfinished = quick and bool(posterior.model.likelihood.parameters)
     missed = not posterior.trustworthy and not unfinished
-    factor = 0.0
-    if own is not None:
-        assert own.log_evidence is not None
-        assert posterior.log_evidence is not None
-        factor = posterior.log_evidence - own.log_evidence
+    assert reference.log_evidence is not None
+    assert posterior.log_evidence is not None
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
     return AlternativeModel(
         label=label,
         model=posterior.model,
-        own=own is None,
+        own=posterior is reference,
         posterior=posterior,
-        log_bayes_factor=None if why_not else factor,
+        log_bayes_factor=None if why_not else posterior.log_evidence - reference.log_evidence,
         smallest_p_value=min(item.p_value for item in check.statistics),
         reason=why_not or ("the exact engine did not reach its accuracy" if missed else ""),
     )
 
 
-def _not_comparable(own: AlternativeModel, posterior: CountPosterior) -> str:
+def _not_comparable(reference: CountPosterior, posterior: CountPosterior) -> str:
     """Why the evidence of a model is not comparable with the reference; empty if it is."""
-    counts, models = posterior.counts, (own.model, posterior.model)
+    counts, models = posterior.counts, (reference.model, posterior.model)
     pooled = [counts.dependent and model.dependence.sums_only for model in models]
     if pooled[0] != pooled[1]:
         return "the evidence of pooled groups is of their sums, not of their members"
     bounded = [model.likelihood.bounded for model in models]
     if bounded[0] == bounded[1]:
         return ""
-    normal = own.posterior if bounded[1] else posterior
-    assert normal is not None
+    normal = reference if bounded[1] else posterior
     if 2 * bases_with_extreme_counts(counts) > len(counts):
         return (
             "most bases have a count of 0 or of all trials, where the published density of "

@@ -192,19 +192,17 @@ def check_predictions(
                 ranked[name][rows] = np.sort(values[: kept - done], axis=1)
         done = rows.stop
     ends = [0.5 - level / 2, 0.5 + level / 2]
+    statistics = []
+    for name, value in observed.items():
+        low, high = (float(np.quantile(drawn[name], end)) for end in ends)
+        p_value = two_sided_p_value(value, drawn[name])
+        statistics.append(
+            CheckedStatistic(name=name, observed=value, low=low, high=high, p_value=p_value)
+        )
     return PredictiveCheck(
         level=level,
         replicates=replicates,
-        statistics=tuple(
-            CheckedStatistic(
-                name=name,
-                observed=value,
-                low=float(np.quantile(drawn[name], ends[0])),
-                high=float(np.quantile(drawn[name], ends[1])),
-                p_value=two_sided_p_value(value, drawn[name]),
-            )
-            for name, value in observed.items()
-        ),
+        statistics=tuple(statistics),
         quantities=tuple(
             _sorted_quantity(name, values[0], ranked[name], ends)
             for name, values in seen.quantities.items()
@@ -310,16 +308,14 @@ def _new_rates(
     dependence = model.dependence
     # Pooled groups determine only the moments of the scatter; normal scatter has the same moments.
     scatter = dependence.scatter or NormalScatter()
+    sizes = np.array([len(rows) for rows in groups])
     group_of = np.empty(len(counts), dtype=np.int64)
-    alone = np.zeros(len(counts), dtype=bool)
-    for number, rows in enumerate(groups):
-        group_of[rows] = number
-        alone[rows] = len(rows) == 1
+    group_of[np.concatenate(groups)] = np.repeat(np.arange(len(groups)), sizes)
     return sample_members(
         scatter,
         alpha[:, group_of],
         beta[:, group_of],
-        np.where(alone, 0.0, part["spread"]),
+        np.where(sizes[group_of] == 1, 0.0, part["spread"]),
         part["epsilon"],
         model.delta,
         rng=rng,

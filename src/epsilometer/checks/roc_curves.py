@@ -6,13 +6,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer._display import Plotted
 from epsilometer.checks.predictive import SURPRISING
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.solve import solve
 from epsilometer.engines.curve.summaries import NOTHING, draw_leaks
 from epsilometer.errors import ContradictionError
+from epsilometer.model.base_scores import BaseScores
 
 #: False-positive rates at which true-positive rates are compared.
 COMPARED_RATES = (0.01, 0.1)
@@ -107,7 +108,7 @@ def check_rocs(
     count = max(
         100, min(replications, MOST_SIMULATED_MODELS // models, MOST_SIMULATED_CURVES // len(bases))
     )
-    observed = np.array([_statistics(base.roc()) for base in bases])
+    observed = np.array([_statistics(base) for base in bases])
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
     drawn, components = draw_leaks(solution, count, rng=rng), solution.components
@@ -118,12 +119,15 @@ def check_rocs(
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
             member = np.arange(base.trials_h0 + base.trials_h1) >= base.trials_h0
-            drawn_scores = (
+            values = (
                 rng.random(len(member)) if curves is None else curves.sample(leak, member, rng=rng)
             )
-            # Counts show their curve at one threshold only, and so do their replications.
-            ends = np.cumsum(base.zeros + base.ones) if base.grouped else None
-            simulated[run, number] = _statistics(_roc(drawn_scores, member, ends))
+            if base.grouped:
+                # Counts show their curve at one threshold only, and so do their replications.
+                values[np.argsort(-values, kind="stable")] = np.repeat(
+                    base.value, base.zeros + base.ones
+                )
+            simulated[run, number] = _statistics(BaseScores.of(values[~member], values[member]))
     tails = [0.5 - level / 2, 0.5 + level / 2]
     low, high = np.quantile(simulated, tails, axis=0)
     return RocCheck(
@@ -157,28 +161,8 @@ def _only(posterior: CurvePosterior, family: str) -> CurvePosterior:
     return replace(posterior, model=model, tables=tables, solution=solution)
 
 
-def _roc(
-    values: FloatArray, member: BoolArray, ends: IntArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1).
-
-    Thresholds lie between all scores, or after the numbers of scores in ``ends``.
-    """
-    order = np.argsort(-values, kind="stable")
-    true = np.append(0, np.cumsum(member[order]))
-    false = np.arange(len(values) + 1) - true
-    if ends is None:
-        # Ties are one step.
-        ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True)) + 1
-    kept = np.append(0, ends)
-    return false[kept] / false[-1], true[kept] / true[-1]
-
-
-def _statistics(roc: tuple[FloatArray, FloatArray]) -> FloatArray:
-    false, true = roc
-    last = np.append(np.diff(false) > 0, True)
-    rates = np.interp(COMPARED_RATES, false[last], true[last])
-    return np.append(np.trapezoid(true, false), rates)
+def _statistics(base: BaseScores) -> FloatArray:
+    return np.append(base.auc(), base.true_positive_rate(COMPARED_RATES))
 
 
 def _two_sided(seen: FloatArray, simulated: FloatArray) -> FloatArray:

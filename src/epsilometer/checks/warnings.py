@@ -34,17 +34,20 @@ def repeated_bases(counts: AttackCounts) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtremeCounts:
-    """A result from the published density that depends on counts of 0 or N, and one without it."""
+    """A result from the published density that depends on counts of 0 or N, and one without it.
+
+    ``interval`` is that of epsilon with independent counts.
+    """
 
     bases: int
     of: int
     level: float
-    binomial_interval: tuple[float, float]
+    interval: tuple[float, float]
 
     @property
     def sentence(self) -> str:
         """The warning, in two sentences."""
-        low, high = self.binomial_interval
+        low, high = self.interval
         return (
             f"{self.bases} of {self.of} bases have an error count of 0 or of all challenges, "
             "where the published density of correlated counts is unbounded and can overestimate "
@@ -82,5 +85,5 @@ def check_extreme_counts(
         bases=at_ends,
         of=len(counts),
         level=level,
-        binomial_interval=binomial.credible_interval("epsilon", level),
+        interval=binomial.credible_interval("epsilon", level),
     )

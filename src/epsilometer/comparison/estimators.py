@@ -117,12 +117,12 @@ def posteriors_of(
     strength = "" if fixed is None else f", strength {fixed:g}"
     if isinstance(model, CountModel):
         return [(f"Epsilometer, {model.likelihood.name}{strength}", found)]
-    label = "Epsilometer, curve model"
-    if fixed == 1:
-        return [(f"{label}{strength}", found)]
-    sure = replace(model, strength=FixedStrength())
-    other = estimate(data, sure, on_message=on_message)
-    return [(f"{label}{strength}", found), (f"{label}, strength 1", other)]
+    named = [(f"Epsilometer, curve model{strength}", found)]
+    if fixed != 1:
+        sure = replace(model, strength=FixedStrength())
+        other = estimate(data, sure, on_message=on_message)
+        named.append(("Epsilometer, curve model, strength 1", other))
+    return named
 
 
 def compare(

@@ -61,10 +61,7 @@ def _models_line(found: ModelComparison) -> str:
     return f"{len(found.assumptions)} models, largest evidence: {found.best.label}"
 
 
-MODELS = View(
-    line=_models_line,
-    table=partial(models_table, level=LEVEL),
-)
+MODELS = View(line=_models_line, table=partial(models_table, level=LEVEL))
 
 
 def _prior_table(found: AlternativePrior) -> Table:
@@ -98,7 +95,4 @@ def _influence_table(found: Influence) -> Table:
     return Table(columns=("without", "median", *tails(found.level), "reliable"), rows=rows)
 
 
-INFLUENCE = View(
-    line=_influence_line,
-    table=_influence_table,
-)
+INFLUENCE = View(line=_influence_line, table=_influence_table)

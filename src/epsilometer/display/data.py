@@ -45,12 +45,7 @@ def _counts_line(found: AttackCounts) -> str:
 
 
 def _counts_sheet(found: AttackCounts) -> Sheet:
-    rates = found.false_positive_rates, found.false_negative_rates
-    marks: list[Mark] = [
-        Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"),
-        style.attack_points(found, *rates, label="challenge bases"),
-    ]
-    plot = style.unit_square("false-positive rate", "false-negative rate", marks)
+    plot = style.error_rates(found, "challenge bases")
     return Sheet("Error rates of the attacks", [plot], (4.4, 4.4))
 
 

@@ -1,6 +1,5 @@
 """Views of posteriors, results, verdicts and proofs, and of all estimators on the same data."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -11,7 +10,7 @@ from epsilometer._table import Cell, Table, facts
 from epsilometer._text import capital, counted, pair_text, percent, probability_text
 from epsilometer.checks.selftest import SelfTest
 from epsilometer.comparison.estimators import Comparison
-from epsilometer.display.view import View
+from epsilometer.display.view import Figures, View
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.errors import InputError
@@ -27,15 +26,12 @@ from epsilometer.report import writing
 from epsilometer.report.figures import charts
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
-from epsilometer.report.figures.style import rows_axis
+from epsilometer.report.figures.marks import Line, Mark, Points, ReferenceLine, Sheet
+from epsilometer.report.figures.style import interval_plot
 from epsilometer.report.text.over_delta import OverDelta, table_over_delta
 from epsilometer.report.text.rows import LEVEL, answer_table, comparison_table, parameter_table
 from epsilometer.report.text.sentences import answers, claim_words, e_value_text, verdict_sentence
 from epsilometer.report.text.values import result_values
-
-#: Draws a figure of what is shown.
-Drawing = Callable[[Any], Sheet]
 
 
 def epsilon_words(found: CountPosterior | CurvePosterior, level: float = LEVEL) -> str:
@@ -55,13 +51,17 @@ def _posterior_line(shown: CountPosterior | CurvePosterior) -> str:
     return "; ".join([f"{epsilon_words(shown)}, {where}", size, *doubts])
 
 
-def _figures(makers: Mapping[str, charts.Make], posterior: Any) -> Mapping[str, Drawing]:
+def _figures(shown: Any) -> Figures:
     """Figures of a result, or of a posterior that nobody asked a question of."""
+    asked = isinstance(shown, Result)
+    posterior = shown.posterior if asked else shown
+    kind = "curve" if isinstance(posterior, CurvePosterior) else "count"
+    makers = (charts.CHARTS if asked else charts.POSTERIOR_CHARTS)[kind]
     hidden = {"traces", "ranks"} if getattr(posterior, "chains", None) is None else set()
     hidden |= set() if "epsilon" in posterior.parameters else {*charts.OF_EITHER}
 
     def draw(name: str, shown: Any) -> Sheet:
-        chart = makers[name](shown if isinstance(shown, Result) else result_of(shown))
+        chart = makers[name](shown if asked else result_of(shown))
         if chart is None:
             raise InputError(f"this result has no figure {name}.")
         return chart
@@ -69,15 +69,7 @@ def _figures(makers: Mapping[str, charts.Make], posterior: Any) -> Mapping[str, 
     return {name: partial(draw, name) for name in makers if name not in hidden}
 
 
-class PosteriorView(View):
-    """The view of posteriors, with the figures that need nothing else."""
-
-    def figures_for(self, shown: Any) -> Mapping[str, Drawing]:
-        kind = "curve" if isinstance(shown, CurvePosterior) else "count"
-        return _figures(charts.POSTERIOR_CHARTS[kind], shown)
-
-
-POSTERIOR = PosteriorView(line=_posterior_line, table=parameter_table)
+POSTERIOR = View(line=_posterior_line, table=parameter_table, figures=_figures)
 
 
 # --- results ----------------------------------------------------------------------------------
@@ -106,10 +98,7 @@ def _table(result: Result) -> Table:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultView(View):
-    """The view of results, whose figures depend on the model; it also writes them."""
-
-    def figures_for(self, shown: Any) -> Mapping[str, Drawing]:
-        return _figures(charts.CHARTS[shown.kind], shown.posterior)
+    """The view of results, which also writes them."""
 
     def write(self, result: Result, folder: str | PathLike[str]) -> None:
         """Write a result folder."""
@@ -124,7 +113,7 @@ class ResultView(View):
         return result_values(result)
 
 
-RESULT = ResultView(line=_line, table=_table)
+RESULT = ResultView(line=_line, table=_table, figures=_figures)
 
 
 # --- epsilon over delta -----------------------------------------------------------------------
@@ -161,12 +150,6 @@ def _comparison_line(found: Comparison) -> str:
 COMPARISON = View(
     line=_comparison_line, table=comparison_table, figures={"comparison": comparison_sheet}
 )
-
-
-def rows_sheet(title: str, across: Axis, names: Sequence[str], marks: Sequence[Mark]) -> Sheet:
-    """A figure of named rows."""
-    plot = Plot(across, rows_axis(names), marks, legend=False)
-    return Sheet(title, [plot], (6.0, 1.3 + 0.3 * len(names)))
 
 
 # --- one claim --------------------------------------------------------------------------------
@@ -219,8 +202,10 @@ def _verdict_sheet(verdict: Verdict) -> Sheet:
     for place, row in enumerate(_several(verdict), start=2):
         names.append(f"at delta = {row.delta:.3g}")
         marks.append(Points([row.probability_above], [place], "blue", hollow=True, size=7))
-    across = Axis(f"probability that epsilon exceeds {what}", (-0.02, 1.02))
-    return rows_sheet(f"{verdict.label} (dashed: PASS below, FAIL above)", across, names, marks)
+    across = f"probability that epsilon exceeds {what}"
+    title = f"{verdict.label} (dashed: PASS below, FAIL above)"
+    plot = interval_plot(across, names, marks, (-0.02, 1.02))
+    return Sheet(title, [plot], (6.0, 1.3 + 0.3 * len(names)))
 
 
 VERDICT = View(line=_verdict_line, table=_verdict_table, figures={"probability": _verdict_sheet})
@@ -277,8 +262,9 @@ def _proof_sheet(found: Proof) -> Sheet:
         title += " (orange: the claim)"
         marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
         marks.append(Points([found.claim], [0], "orange", size=6))
-    across = Axis(f"epsilon at delta = {found.delta:g}", (0, 1.02 * end))
-    return rows_sheet(title, across, ["not refuted"], marks)
+    across = f"epsilon at delta = {found.delta:g}"
+    plot = interval_plot(across, ["not refuted"], marks, (0, 1.02 * end))
+    return Sheet(title, [plot], (6.0, 1.6))
 
 
 PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_sheet})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from epsilometer.report.figures.marks import Sheet
+
+#: What draws figures, by their names.
+Figures = Mapping[str, Callable[[Any], "Sheet"]]
 
 #: Pixels of a figure below a table.
 WIDEST = 640
@@ -33,17 +34,17 @@ class View:
         What it is and its main numbers, in a line; it stands in the brackets of ``repr``.  By default
         the labels and values of the table, of a single row those of its columns.
     figures
-        What ``plot()`` draws, by name; the first is the main one, which is also in the HTML form.
+        What ``plot()`` draws, by name, or what says so of one object; the first is the main one, which
+        is also in the HTML form.
     """
 
     table: Callable[..., Table]
     line: Callable[[Any], str] | None = None
-    figures: Mapping[str, Callable[[Any], Sheet]] = field(default_factory=dict)
+    figures: Figures | Callable[[Any], Figures] = field(default_factory=dict)
 
-    def figures_for(self, shown: Any) -> Mapping[str, Callable[[Any], Sheet]]:
+    def figures_for(self, shown: Any) -> Figures:
         """What ``plot()`` can draw of one object."""
-        del shown
-        return self.figures
+        return self.figures(shown) if callable(self.figures) else self.figures
 
     def words(self, shown: Any) -> str:
         """The line."""
@@ -101,12 +102,10 @@ FIELDS = View(table=_fields)
 
 
 def image(figure: Figure, *, alt: str) -> str:
-    """A figure as an image inside HTML: SVG that is not part of the page, so that nothing in it runs."""
-    from epsilometer.report.figures.chart import save_figure
+    """A figure as an image inside HTML."""
+    from epsilometer.report.figures.chart import figure_address
 
-    held = io.BytesIO()
-    save_figure(figure, held, form="svg", letters=True)
-    data = base64.b64encode(held.getvalue()).decode("ascii")
+    address = figure_address(figure, "svg+xml")
     width = min(WIDEST, round(96 * figure.get_size_inches()[0]))
     style = f"max-width:100%;width:{width}px;background:white"
-    return f'<img alt="{escaped(alt)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{escaped(alt)}" style="{style}" src="{address}">'

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import iqr, norm
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
@@ -64,8 +65,7 @@ class Draws:
         For plots; quantiles and probabilities come from the draws themselves.
         """
         draws, points = self.values.ravel(), np.asarray(value, dtype=float)
-        quartiles = np.quantile(draws, [0.75, 0.25])
-        spread = min(float(draws.std()), float(np.subtract(*quartiles)) / 1.34)
+        spread = min(float(draws.std()), float(iqr(draws)) / 1.34)
         if not spread > 0:
             spread = float(draws.std()) or 1e-9
         width = 0.9 * spread * len(draws) ** -0.2
@@ -74,18 +74,13 @@ class Draws:
         mass, edges = np.histogram(draws, bins=bins)
         used = mass > 0
         centres, mass = 0.5 * (edges[:-1] + edges[1:])[used], mass[used] / len(draws)
-        if np.isfinite(self.low):
-            centres, mass = np.append(centres, 2 * self.low - centres), np.append(mass, mass)
-        if np.isfinite(self.high):
-            top = centres > self.high - 10 * width
-            centres = np.append(centres, 2 * self.high - centres[top])
-            mass = np.append(mass, mass[top])
+        for end in (self.low, self.high):
+            near = np.abs(centres - end) < 10 * width  # none if there is no end
+            centres = np.append(centres, 2 * end - centres[near])
+            mass = np.append(mass, mass[near])
         flat = points.ravel()
-        result = np.zeros(len(flat))
-        for start in range(0, len(flat), 256):
-            z = (flat[start : start + 256, None] - centres) / width
-            result[start : start + 256] = np.exp(-0.5 * z * z) @ mass
-        result /= width * np.sqrt(2 * np.pi)
+        few = np.array_split(flat[:, None], len(flat) // 256 + 1)
+        result = np.concatenate([norm.pdf(part, centres, width) @ mass for part in few])
         return np.where((flat >= self.low) & (flat <= self.high), result, 0.0).reshape(points.shape)
 
 

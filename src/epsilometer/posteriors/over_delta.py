@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray
 from epsilometer._display import Plotted
+from epsilometer._text import percent
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel
@@ -202,6 +203,24 @@ class DeltaCurve(Plotted, view="results.OVER_DELTA"):
         """
         low, high = self.credible_interval(level)
         return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
+
+    def notes(self, level: float = 0.9) -> list[str]:
+        """Notes on the curve: its accuracy, what its intervals contain, rising quantiles."""
+        del level  # only a joint band has one
+        notes = [
+            f"Exact quadrature; estimated error {self.errors.max():.1e}, tolerance "
+            f"{self.tolerance:.0e} {'met' if self.trustworthy else 'NOT MET: do not quote this'}; "
+            f"{int(self.solved.sum())} of {len(self)} deltas solved, the others interpolated.",
+            POINTWISE,
+        ]
+        if self.rises:
+            listed = "; ".join(
+                f"the {percent(rise.probability)} quantile from {rise.lowest:.3g} at delta "
+                f"{rise.lowest_at:.3g} to {rise.highest:.3g} at delta {rise.highest_at:.3g}"
+                for rise in self.rises
+            )
+            notes.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
+        return notes
 
     def _risen(self, values: FloatArray) -> BoolArray:
         lowest = _lowest_before(values)

@@ -104,7 +104,7 @@ class Finding:
         if self.estimate is None:
             return ""
         low, median, high = self.estimate
-        said = f"{estimate_text(median, low, high)[:-1]} with probability {self.level:g})"
+        said = estimate_text(median, low, high, self.level)
         return f"{said}, extrapolated beyond the data" if self.extrapolated else said
 
     @property

@@ -46,17 +46,14 @@ def answer_chart(result: Result) -> Chart:
     proven = 0.0 if result.proof is None else result.proof.at_least
     rows = [] if units is None else [("shown", units.shown, "green")]
     rows.append(("epsilon", "estimated", "blue"))
-    ends = [posterior.credible_interval(parameter, level)[1] for parameter, *_ in rows]
-    end = 1.15 * max(float(posterior.quantile("epsilon", 0.99)), ends[0], proven) or 1.0
+    farthest = posterior.credible_interval(rows[0][0], level)[1]
+    end = 1.15 * max(float(posterior.quantile("epsilon", 0.99)), farthest, proven) or 1.0
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
     marks: list[Mark] = []
     for place, (parameter, name, colour) in enumerate(rows, start=1):
         row = style.interval_row(place, posterior, parameter, level, colour, name)
-        median, interval = (
-            posterior.median(parameter),
-            posterior.credible_interval(parameter, level),
-        )
-        marks += [row, Note(estimate_text(median, *interval), place, median)]
+        median, ends = posterior.median(parameter), posterior.credible_interval(parameter, level)
+        marks += [row, Note(estimate_text(median, *ends), place, median)]
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
@@ -64,12 +61,8 @@ def answer_chart(result: Result) -> Chart:
     floor = len(rows) + 0.65
     marks += [*_proven(result.proof, end), *_density(result, floor, end)]
     names = ["proven", *(name for _, name, _ in rows), "posterior"]
-    words = [
-        "proven",
-        *["shown"] * (len(rows) > 1),
-        "estimated",
-        *["claimed"] * (claim is not None),
-    ]
+    words = ["proven", "estimated"] if units is None else ["proven", "shown", "estimated"]
+    words += [] if claim is None else ["claimed"]
     plot = Plot(
         Axis(f"epsilon at delta = {posterior.model.delta:g}", (0, end)),
         Axis("", (-0.55, floor + DENSITY_ROWS + 0.1), names=names),
@@ -78,7 +71,6 @@ def answer_chart(result: Result) -> Chart:
         page_height=62 * (len(rows) + 3),
     )
     return Chart(
-        name="answer",
         title=f"Epsilon: {', '.join(words[:-1])} and {words[-1]}",
         caption=_caption(result, units, claim_is_drawn=drawn),
         plots=[plot],
@@ -193,7 +185,7 @@ def exceedance_chart(result: Result) -> Chart:
         Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
     )
     title = "Probability that epsilon exceeds a value"
-    return Chart(name="exceedance", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
+    return Chart(title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
 
 
 #: From the narrowest prior to the widest.
@@ -238,7 +230,6 @@ def prior_chart(result: CountResult | CurveResult) -> Chart | None:
     no_leak = style.no_leak_text(posterior)
     hidden = f" Not drawn: probability {no_leak} of no leak, where epsilon is 0." if no_leak else ""
     return Chart(
-        name="prior",
         title="Sensitivity to the prior",
         caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {reported}; "
         f"it would be {moved}. The more the interval moves with the prior, the less the data "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +23,12 @@ FORMATS = ("png", "svg", "pdf")
 class Chart(Sheet):
     """A figure of a report: described once, and drawn for print and for the page.
 
-    ``name`` is the stem of its files and its id on the page.  ``caption`` explains it to a reader who
-    has not read the paper.
+    ``caption`` explains it to a reader who has not read the paper.  ``name`` is the stem of its files
+    and its id on the page; `charts.py` gives it.
     """
 
-    name: str
     caption: str
+    name: str = ""
 
     def draw(self) -> Figure:
         """Draw it for print."""
@@ -58,3 +60,10 @@ def save_figure(
         # Names of bases may be in any script; a glyph missing from the font is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(target, format=form, dpi=160, metadata=nameless[form])
+
+
+def figure_address(figure: Figure, kind: str = "png") -> str:
+    """A figure as the address of an image, PNG or SVG: nothing in it runs as a part of the page."""
+    held = io.BytesIO()
+    save_figure(figure, held, form=kind.partition("+")[0], letters=True)
+    return f"data:image/{kind};base64,{base64.b64encode(held.getvalue()).decode()}"

@@ -1,6 +1,7 @@
 """Every figure of a result, by the name of its file and in the order of the page."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -81,4 +82,5 @@ def charts_of(result: Result, *, folder: bool = False) -> list[Chart]:
     known: Mapping[str, Make] = CHARTS[result.kind]
     if folder:
         known = OF_EITHER | POSTERIOR_CHARTS[result.kind]
-    return [chart for chart in (make(result) for make in known.values()) if chart is not None]
+    made = {name: make(result) for name, make in known.items()}
+    return [replace(chart, name=name) for name, chart in made.items() if chart is not None]

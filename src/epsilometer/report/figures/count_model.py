@@ -71,18 +71,14 @@ def region_chart(result: CountResult) -> Chart:
         # Both edges as one line, so that the legend has one entry.
         both = [*x, np.nan, *(1 - x)], [*y, np.nan, *(1 - y)]
         marks.append(Line(*both, "blue", label, width=1.3, dash=dash))
-    marks.append(Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"))
-    where = counts.false_positive_rates, counts.false_negative_rates
     label = "attack" if len(counts) == 1 else f"attacks ({len(counts):,})"
-    marks.append(style.attack_points(counts, *where, label=label))
     return Chart(
-        name="region",
         title="Error rates that the posterior of epsilon allows",
         subtitle=f" (delta = {delta:g})",
         caption="Dots: the attacks. Differential privacy rules out the corner near (0, 0) and the "
         "opposite one, the more the smaller epsilon. The darker the shade, the higher the posterior "
         f"probability that epsilon at delta = {delta:g} allows these error rates.",
-        plots=[style.unit_square("false-positive rate", "false-negative rate", marks)],
+        plots=[style.error_rates(counts, label, marks)],
         size=(6.4, 6.0),
         legend="below",
     )
@@ -123,7 +119,6 @@ def marginals_chart(result: CountResult) -> Chart | None:
         caption += f" The peak of {' and '.join(cut)} is cut off so that the rest is visible."
     columns = 1 if len(plots) == 1 else 2
     return Chart(
-        name="marginals",
         title="Marginal posteriors",
         subtitle=f": median ({percent(level)} credible interval)",
         caption=caption,
@@ -180,7 +175,6 @@ def joint_chart(result: CountResult) -> Chart:
         Points(*medians, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=said),
     ]
     return Chart(
-        name="joint",
         title="Joint posterior of epsilon and the attack strength",
         caption="If the attacks were strong, these error rates imply a small epsilon; if they were "
         "weak, epsilon may be large. The strength is estimated, not assumed.",
@@ -246,7 +240,6 @@ def traces_chart(result: CountResult) -> Chart | None:
         result,
         trace_marks,
         ("iteration", ""),
-        name="traces",
         title="Traces of the chains after warm-up",
         caption="Converged chains look like noise around one value, and like each other.",
     )
@@ -258,7 +251,6 @@ def ranks_chart(result: CountResult) -> Chart | None:
         result,
         rank_marks,
         ("rank among all draws, smallest to largest", "share"),
-        name="ranks",
         title="Ranks of each chain among all draws",
         caption="Share of each chain's draws in each twentieth of all ranks, relative to a uniform "
         "share. A chain with a slope explores another region than the others.",

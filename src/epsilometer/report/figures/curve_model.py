@@ -36,7 +36,7 @@ ALGORITHM, SHOWN = "algorithm, estimated", ", shown"
 def hover_row(leak: BaseLeak) -> list[str]:
     """What hovering over a base says, by the places of ``HOVER``."""
     return [
-        style.page_name(leak.name),
+        style.shortened(leak.name),
         f"{leak.auc:.3f}",
         f"{leak.models_h0:,} without, {leak.models_h1:,} with",
         f"{leak.median:.3g} ({pair_text(leak.low, leak.high)})",
@@ -76,7 +76,6 @@ def roc_chart(result: CurveResult) -> Chart:
         caption += " Dots: counts; the line between them is only a guide."
     columns = min(3, len(plots))
     return Chart(
-        name="roc",
         title=f"ROC curve of each {units.base}",
         caption=caption + _only(result, len(drawn)),
         plots=plots,
@@ -156,7 +155,6 @@ def leaks_chart(result: CurveResult) -> Chart:
         *high, *(posterior.credible_interval(name, level)[1] for name in ("epsilon", "shown"))
     )
     return Chart(
-        name="leaks",
         title=f"Epsilon of each {units.base}",
         subtitle=f": median and {percent(level)} interval",
         caption=f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}: "
@@ -173,39 +171,34 @@ def leaks_chart(result: CurveResult) -> Chart:
 
 def families_chart(result: CurveResult, misfits: Mapping[str, str]) -> Chart:
     """Posterior and prior probabilities of the families, over all their mixtures."""
-    after: dict[str, float] = {}
-    before: dict[str, float] = {}
-    for row in result.posterior.families:
-        after[row.family] = after.get(row.family, 0.0) + row.probability
-        before[row.family] = before.get(row.family, 0.0) + row.prior
+    posterior = result.posterior
+    after, before = {}, dict.fromkeys((row.family for row in posterior.families), 0.0)
+    for row in posterior.families:
+        before[row.family] += row.prior
+        after[row.family] = posterior.family_probability(row.family)
     names = sorted(after, key=lambda name: -after[name])
+    wrong = np.array([name in misfits for name in names])
     marks: list[Mark] = []
-    for colour, label, which in (
-        ("blue", "fits", [name not in misfits for name in names]),
-        ("purple", "does not fit", [name in misfits for name in names]),
-    ):
+    for colour, label, which in (("blue", "fits", ~wrong), ("purple", "does not fit", wrong)):
         places = np.flatnonzero(which)
         if len(places):
             x = np.array([after[names[place]] for place in places.tolist()])
             ends, said = (np.zeros(len(x)), x), [[f"{value:.4f}"] for value in x.tolist()]
-            hover = "posterior probability {0}"
-            marks.append(Points(x, places, colour, label, x_ends=ends, bar=5, size=5, rows=said,
-                                hover=hover))  # fmt: skip
-    rings = [before[name] for name in names]
+            look: dict[str, Any] = {"rows": said, "hover": "posterior probability {0}"}
+            marks.append(Points(x, places, colour, label, x_ends=ends, bar=5, size=5, **look))
     # A little lower, so that no bar covers them.
-    marks.append(Points(rings, np.arange(len(names)) + 0.3, "grey", "prior", hollow=True,
-                        hover="prior probability {x:.4f}"))  # fmt: skip
+    rings = [before[name] for name in names], np.arange(len(names)) + 0.3
+    hover = "prior probability {x:.4f}"
+    marks.append(Points(*rings, "grey", "prior", hollow=True, hover=hover))
     caption = (
         "Posterior (bars) and prior (rings) probability of each shape of the trade-off curve; the "
         "estimate is averaged over all of them. Mixing of the algorithm: a point matters in that share "
         "of trainings; of the attacks: it is visible in that share of them."
     )
-    wrong = [name for name in names if name in misfits]
-    if wrong:
-        listed = ", ".join(wrong)
+    if wrong.any():
+        listed = ", ".join(name for name in names if name in misfits)
         caption += f" Purple: {listed} does not fit; that matters only where its bar is long."
     return Chart(
-        name="families",
         title="Families of trade-off curves",
         subtitle=" (rings: prior)",
         caption=caption,

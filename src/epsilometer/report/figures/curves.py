@@ -52,23 +52,18 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
         errors.append(Line([0, *x, 1], [1, *y, 0], "blue", name, hover=hover, **thin))
         hover = "{label}\ntarget {x:.2f}, realised {y:.3f}"
         rates.append(Line(targets, x, "blue", name, hover=hover, **thin))
-    errors.append(Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"))
     rates.append(Line([0, 1], [0, 1], "grey", width=1, dash="dot"))
-    where = counts.false_positive_rates, counts.false_negative_rates
-    errors.append(style.attack_points(counts, *where, label="counts used"))
     if target_alpha is not None:
         caption += f" The counts are those at the target rate {target_alpha:g}."
         rates.append(ReferenceLine(x=target_alpha, colour="orange", width=1.2, dash="solid"))
     if len(chosen) < bases:
         caption += f" Only {len(chosen)} of {bases:,} bases are drawn, and the middle 90 % of all."
     plots = [
-        style.unit_square("false-positive rate", "false-negative rate", errors),
+        style.error_rates(counts, "counts used", errors),
         style.unit_square("target false-positive rate", "realised false-positive rate", rates),
     ]
     title = "Error curves of the attacks, and their target rates"
-    return Chart(
-        name="curves", title=title, caption=caption, plots=plots, size=(10.6, 5.0), columns=2
-    )
+    return Chart(title=title, caption=caption, plots=plots, size=(10.6, 5.0), columns=2)
 
 
 def chance_band(targets: FloatArray, trials: int) -> tuple[FloatArray, FloatArray]:

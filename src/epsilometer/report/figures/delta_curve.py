@@ -50,7 +50,6 @@ def delta_curve_chart(over: OverDelta) -> Chart:
     ends = 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
     plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), up, [*marks, *claims])
     return Chart(
-        name="delta-curve",
         title="Epsilon over delta",
         caption=f"{caption} {said}".strip(),
         plots=[plot],
@@ -120,8 +119,7 @@ def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:
 
 def _claims(over: OverDelta, x: FloatArray, top: float) -> tuple[list[Mark], str, float]:
     """The claims as marks, text for the caption, and the end of the axis of epsilon."""
-    judged = [over.judged.get(delta) for delta in over.deltas]
-    claims = np.array([np.nan if each is None else each.claim for each in judged])
+    claims = np.array([np.nan if each is None else each.claim for each in over.judged])
     claimed, far = np.isfinite(claims), claims > FARTHEST_CLAIM * top
     if not claimed.any():
         return [], "", top

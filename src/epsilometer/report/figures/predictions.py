@@ -48,9 +48,7 @@ def _chart(what: str, plots: list[Plot], caption: str, odd: list[str]) -> Chart:
         said = f"The model does not explain: {_files.printable(listed)}."
     title = f"Posterior predictive check: observed and predicted {what}"
     caption, size = f"{caption} {said}", (11.0, 3.9)
-    return Chart(
-        name="predictive", title=title, caption=caption, plots=plots, size=size, columns=len(plots)
-    )
+    return Chart(title=title, caption=caption, plots=plots, size=size, columns=len(plots))
 
 
 def _sorted_plot(counts: AttackCounts | None, quantity: SortedQuantity, level: float) -> Plot:

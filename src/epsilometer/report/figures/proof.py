@@ -4,7 +4,7 @@ import math
 
 from epsilometer._text import capital
 from epsilometer.judgement.result import Result
-from epsilometer.proofs.proof import Proof, rounded_down
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Plot, ReferenceLine
 
@@ -12,13 +12,8 @@ from epsilometer.report.figures.marks import Axis, Line, Plot, ReferenceLine
 def proof_chart(result: Result) -> Chart | None:
     """The capital after every pair; None where pairs have no order."""
     proof = result.proof
-    return None if proof is None else capital_chart(proof)
-
-
-def capital_chart(proof: Proof) -> Chart | None:
-    """The same for a proof alone."""
-    evidence = proof.evidence
-    if evidence is None or not len(evidence.path):
+    evidence = None if proof is None else proof.evidence
+    if proof is None or evidence is None or not len(evidence.path):
         return None
     pairs, powers = evidence.plotted
     against = "the claim" if proof.claim is not None else "the proven bound"
@@ -40,7 +35,6 @@ def capital_chart(proof: Proof) -> Chart | None:
         legend=False,
     )
     return Chart(
-        name="proof",
         title="Where the proof comes from",
         caption=caption,
         plots=[plot],

@@ -91,25 +91,17 @@ def _rounded(value: float, decimals: int) -> float | None:
         return None
     # The finer of the two: significant digits, or a share of the range.
     own_decimals = DIGITS - 1 - math.floor(math.log10(abs(value))) if value else 0
-    return _short(round(value, max(own_decimals, decimals)))
-
-
-def _shades(values: ArrayLike) -> list[list[float | None]]:
-    """Probabilities with three decimals, more than shades can show."""
-    rows = np.round(np.asarray(values, dtype=float), 3).tolist()
-    return [[_short(value) if math.isfinite(value) else None for value in row] for row in rows]
-
-
-def _short(value: float) -> float:
-    """The same number, written without ``.0`` if it is whole."""
-    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+    rounded = round(value, max(own_decimals, decimals))
+    # Without ``.0`` if it is whole.
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
 #: How fields that are not plain numbers are written.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "label": style.page_name,
-    "names": lambda names: [style.page_name(name) for name in names],
+    "label": style.shortened,
+    "names": lambda names: [style.shortened(name) for name in names],
     "rows": _rows,
-    "z": _shades,
+    # Three decimals are more than shades can show.
+    "z": lambda shares: numbers(np.round(shares, 3)),
     "x_ends": lambda ends: [numbers(end) for end in ends],
 }

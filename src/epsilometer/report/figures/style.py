@@ -6,7 +6,7 @@ The colours are from Okabe and Ito's set, which colour-blind readers can tell ap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from epsilometer._arrays import IntArray
 from epsilometer._text import percent, probability_text
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.model.counts import AttackCounts
-from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
 #: Shades on a light and on a dark background.
@@ -75,20 +72,18 @@ def interval_plot(
 # --- names and attacks ------------------------------------------------------------------------
 
 
-def shortened(name: str, longest: int) -> str:
-    """A name of at most ``longest`` characters, with control characters escaped."""
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name of at most ``longest`` characters, with control characters escaped.
+
+    The page shows all text literally.
+    """
     text = _files.printable(name)
     return text if len(text) <= longest else text[: longest - 1] + "\u2026"
 
 
 def printed_name(name: str) -> str:
     """A name for matplotlib, which would read ``$`` as the start of a formula."""
-    return shortened(name, LONGEST_NAME).replace("$", r"\$")
-
-
-def page_name(name: str) -> str:
-    """A name for the page, which shows all text literally."""
-    return shortened(name, LONGEST_NAME)
+    return shortened(name).replace("$", r"\$")
 
 
 def picked(size: int, most: int) -> IntArray:
@@ -101,14 +96,16 @@ def dot_size(count: int) -> float:
     return float(np.clip(14 / count**0.25, 1.8, 7.5))
 
 
-def attack_points(
-    counts: AttackCounts, x: ArrayLike, y: ArrayLike, *, label: str | None = None
-) -> Points:
-    """The attack on each base; many points are drawn faint and without an outline."""
+def error_rates(counts: AttackCounts, label: str, below: Sequence[Mark] = ()) -> Plot:
+    """The error rates of the attack on each base, the line of guessing, and what is ``below`` them.
+
+    Many points are drawn faint and without an outline.
+    """
     rows, hover = hover_of_bases(counts)
-    return Points(
-        x,
-        y,
+    guessing = Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot")
+    attacks = Points(
+        counts.false_positive_rates,
+        counts.false_negative_rates,
         "orange",
         label,
         size=dot_size(len(counts)),
@@ -117,6 +114,8 @@ def attack_points(
         rows=rows,
         hover=hover,
     )
+    marks = [*below, guessing, attacks]
+    return unit_square("false-positive rate", "false-negative rate", marks)
 
 
 def unit_square(x: str, y: str, marks: Sequence[Mark]) -> Plot:
@@ -129,7 +128,7 @@ def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
     """Rows with name, counts and rates of each base, and the hover template for them."""
     columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
     rows = [
-        [page_name(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
+        [shortened(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
         for name, x, n0, y, n1 in zip(
             counts.names, *(column.tolist() for column in columns), strict=True
         )
@@ -143,5 +142,5 @@ def interval_row(
     """The median of a parameter with its interval, as one row of a plot."""
     median, (low, high) = posterior.median(parameter), posterior.credible_interval(parameter, level)
     said = f"median {median:.4g}, {percent(level)} interval {low:.4g} to {high:.4g}"
-    look: Any = {"rows": [[page_name(label), said]], "hover": "{0}\n{1}"}
+    look: Any = {"rows": [[shortened(label), said]], "hover": "{0}\n{1}"}
     return Points([median], [row], colour, x_ends=([low], [high]), bar=3, **look)

@@ -7,7 +7,6 @@ that are part of it, by their hashes, and no requests.
 
 import base64
 import hashlib
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from epsilometer._text import capital
 from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
-from epsilometer.report.figures.chart import Chart, save_figure
+from epsilometer.report.figures.chart import Chart, figure_address
 from epsilometer.report.figures.style import PAGE_COLOURS
 from epsilometer.report.text import sentences
 from epsilometer.report.text.facts import provenance_facts
@@ -76,7 +75,8 @@ def fill(
         scripts=[Markup(text) for text in scripts],
         style=Markup(_text("page.css")),
         colours=PAGE_COLOURS,
-        lead=[(chart, _image(chart)) for chart in charts[:1]],
+        # A static image, for readers without scripts.
+        lead=[(chart, figure_address(chart.draw())) for chart in charts[:1]],
         charts=charts[1:],
         downloads=[*_shared_downloads(result), *downloads],
         title=_title(counted_bases, result.origin),
@@ -163,13 +163,6 @@ def _title(bases: str, origin: Origin) -> str:
     if origin.variant is not None:
         title += f", variant {_files.printable(origin.variant)}"
     return title
-
-
-def _image(chart: Chart) -> str:
-    """A static image of a figure, for readers without scripts."""
-    image = io.BytesIO()
-    save_figure(chart.draw(), image)
-    return f"data:image/png;base64,{_base64(image.getvalue())}"
 
 
 def _base64(content: bytes) -> str:

@@ -14,7 +14,7 @@ from epsilometer.engines.curve.over_delta import JointDeltaCurve
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.judgement.verdict import JudgedDelta, Verdict
-from epsilometer.posteriors.over_delta import POINTWISE, WHY_IT_RISES, DeltaCurve
+from epsilometer.posteriors.over_delta import DeltaCurve
 
 #: Where the curve model is drawn if one delta was asked for.
 DELTAS, SMALLEST_DELTA, LARGEST_DELTA = 25, 1e-8, 0.1
@@ -52,14 +52,10 @@ class OverDelta:
         return np.zeros(len(self.curve), dtype=bool)
 
     @property
-    def judged(self) -> dict[float, JudgedDelta]:
-        """The claims by delta, with the probability that epsilon exceeds them."""
-        return {} if self.verdict is None else {row.delta: row for row in self.verdict.by_delta}
-
-    @property
-    def bases(self) -> str:
-        """The number of bases with its noun."""
-        return units_of(self.curve.data).bases(len(self.curve.data))
+    def judged(self) -> list[JudgedDelta | None]:
+        """The claim at each delta, with the probability that epsilon exceeds it; None without one."""
+        rows = () if self.verdict is None else self.verdict.by_delta
+        return list(map({row.delta: row for row in rows}.get, self.deltas.tolist()))
 
 
 def over_delta_of(result: Result, *, asked: bool = False) -> OverDelta | None:
@@ -85,30 +81,23 @@ def _wide(result: Result) -> JointDeltaCurve:
 
 def items(over: OverDelta) -> list[dict[str, Any]]:
     """One item per delta; the keys are the columns of the CSV."""
-    rows = []
-    low, median, high = over.quantiles.tolist()
-    for place, delta in enumerate(over.deltas.tolist()):
-        item: dict[str, Any] = {"delta": delta, "low": low[place], "median": median[place]}
-        item["high"] = high[place]
-        if over.joint_band is not None:
-            joint_low, joint_high = over.joint_band
-            item |= {"joint_low": joint_low[place], "joint_high": joint_high[place]}
-            item["extrapolated"] = bool(over.extrapolated[place])
-        if not isinstance(over.curve, JointDeltaCurve):
-            point = over.curve.points[place]
-            item |= {"error": point.error, "solved": point.solved}
-        judged = over.judged.get(delta)
-        item["claim"] = None if judged is None else judged.claim
-        item["probability_above"] = None if judged is None else judged.probability_above
-        rows.append(item)
-    return rows
+    (low, median, high), deltas = over.quantiles.tolist(), over.deltas.tolist()
+    columns: dict[str, list[Any]] = {"delta": deltas, "low": low, "median": median, "high": high}
+    if over.joint_band is not None:
+        columns["joint_low"], columns["joint_high"] = (end.tolist() for end in over.joint_band)
+        columns["extrapolated"] = over.extrapolated.tolist()
+    if not isinstance(over.curve, JointDeltaCurve):
+        columns |= {"error": over.curve.errors.tolist(), "solved": over.curve.solved.tolist()}
+    for name in ("claim", "probability_above"):
+        columns[name] = [getattr(each, name, None) for each in over.judged]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def table_over_delta(over: OverDelta, *, small: bool = False) -> Table:
     """The curve as a table; if ``small`` without the joint band and without notes."""
     rows, hidden = items(over), {"delta", "error", "solved"}
     hidden |= {"joint_low", "joint_high", "extrapolated"} if small else set()
-    hidden |= set() if over.judged else {"claim", "probability_above"}
+    hidden |= set() if any(over.judged) else {"claim", "probability_above"}
     names = [name for name in rows[0] if name not in hidden]
     for row in rows:
         if row["probability_above"] is not None:  # never rounded to 0 or 1
@@ -117,35 +106,15 @@ def table_over_delta(over: OverDelta, *, small: bool = False) -> Table:
     return Table(
         columns=("delta", *words),
         rows=[(f"{row['delta']:.3g}", *(row[name] for name in names)) for row in rows],
-        notes=[] if small else notes_over_delta(over),
+        notes=[] if small else over.curve.notes(over.level),
     )
-
-
-def notes_over_delta(over: OverDelta) -> list[str]:
-    """Notes on the curve: its accuracy, what its intervals contain, rising quantiles."""
-    curve = over.curve
-    if isinstance(curve, JointDeltaCurve):
-        return list(curve.notes(over.level))
-    notes = [
-        f"Exact quadrature; estimated error {curve.errors.max():.1e}, tolerance "
-        f"{curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET: do not quote this'}; "
-        f"{int(curve.solved.sum())} of {len(curve)} deltas solved, the others interpolated.",
-        POINTWISE,
-    ]
-    if curve.rises:
-        listed = "; ".join(
-            f"the {percent(rise.probability)} quantile from {rise.lowest:.3g} at delta "
-            f"{rise.lowest_at:.3g} to {rise.highest:.3g} at delta {rise.highest_at:.3g}"
-            for rise in curve.rises
-        )
-        notes.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
-    return notes
 
 
 def lines_over_delta(over: OverDelta) -> list[str]:
     """The curve as lines of text that fit the terminal."""
+    data = over.curve.data
     title = (
-        f"Epsilon over delta from {over.bases}; low and high are the ends of the "
+        f"Epsilon over delta from {units_of(data).bases(len(data))}; low and high are the ends of the "
         f"{percent(over.level)} interval at each delta"
     )
     joint = "" if over.joint_band is None else ", the joint band contains all of the curve"
@@ -177,7 +146,7 @@ def values_over_delta(over: OverDelta) -> dict[str, Any]:
     values |= {
         "num_challenge_bases": len(curve.data),
         "trustworthy": curve.trustworthy,
-        "notes": notes_over_delta(over),
+        "notes": curve.notes(over.level),
         "engine": provenance.engine,
         "settings": dict(provenance.settings),
         "seconds": provenance.seconds,

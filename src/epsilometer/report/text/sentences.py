@@ -162,8 +162,7 @@ def _strength(result: Result) -> Answer:
 
 def _interval(result: Result, name: str) -> str:
     low, high = result.posterior.credible_interval(name, result.level)
-    said = estimate_text(result.posterior.median(name), low, high)
-    return f"{said[:-1]} with probability {result.level:g})"
+    return estimate_text(result.posterior.median(name), low, high, result.level)
 
 
 # --- the proof ----------------------------------------------------------------------------------
@@ -249,7 +248,6 @@ def _other_priors(result: Result, verdict: Verdict) -> list[str]:
         )
     if len(verdict.by_delta) > 1:  # other priors were estimated at one delta
         return said
-    assert isinstance(result, CountResult | CurveResult)
     parts, outcomes = [], {verdict.leaning}
     for other in result.other_priors:
         above = other.epsilon.probability_above(verdict.claim)

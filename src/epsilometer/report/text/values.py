@@ -69,8 +69,7 @@ def _values(result: Result) -> dict[str, Any]:
     }
     found = result.independent_counts if isinstance(result, CountResult) else None
     if found is not None:
-        numbers = {"bases": found.bases, "of": found.of, "level": found.level}
-        values["independent_counts"] = numbers | {"interval": found.binomial_interval}
+        values["independent_counts"] = found
     return values
 
 
@@ -220,9 +219,8 @@ def _checks(result: CountResult | CurveResult) -> dict[str, Any]:
 def base_rows(result: CountResult) -> list[dict[str, Any]]:
     """Counts and error rates of each base, and epsilon without that base."""
     counts, influence = result.counts, result.influence
-    rows: list[dict[str, Any]] = []
-    for index, row in enumerate(counts.rows()):
-        values: dict[str, Any] = dict(row)
+    rows: list[dict[str, Any]] = [{**row} for row in counts.rows()]
+    for index, values in enumerate(rows):
         values["false_positive_rate"] = float(counts.false_positive_rates[index])
         values["false_negative_rate"] = float(counts.false_negative_rates[index])
         if influence is not None:
@@ -231,7 +229,6 @@ def base_rows(result: CountResult) -> list[dict[str, Any]]:
                 "interval": [float(influence.low[index]), float(influence.high[index])],
                 "reliable": bool(influence.reliable[index]),
             }
-        rows.append(values)
     return rows
 
 
