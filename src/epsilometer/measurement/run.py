@@ -1,8 +1,9 @@
 """The coordinator: hands out models to train, collects and commits losses, gives up on failures.
 
 Only this process writes to the store.  Results do not depend on which worker trains a model or in which
-order, because each model has its own random stream.  Chunks are taken in random order, so two processes
-on one store rarely train the same model twice (and if they do, one loss is kept).
+order, because each model has its own random stream.  Models are trained in the planned order of pairs, so
+that an unfinished audit has few models without a partner.  If another process trains for the same store,
+chunks are taken in random order, so that the two rarely train the same model (if they do, one loss is kept).
 """
 
 import random
@@ -122,6 +123,8 @@ class Run:
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
         self.order = random.Random()
+        #: Whether another process may be training for the same store.
+        self.shared = False
 
     # --- the loop -----------------------------------------------------------------------------
 
@@ -135,6 +138,7 @@ class Run:
         pool.close()
 
     def train(self, pool: WorkerPool) -> None:
+        self.shared = self.store.in_use()
         run = self.store.begin_run(pool.name)
         try:
             while self._hand_out(pool):
@@ -191,15 +195,23 @@ class Run:
         if self.to_retry:
             return Chunk.of(self.to_retry.popleft())
         while self.groups and not self.first_models.alone:
-            place = self.order.randrange(len(self.groups))
-            base, hypothesis, left = self.groups.pop(place)
+            place = self._next_group()
+            base, hypothesis, left = self.groups[place]
             size = max(self.batch_size, int(self.chunk_size))
-            if left[size:]:
-                self.groups.append(Chunk(base, hypothesis, left[size:]))
+            rest = [Chunk(base, hypothesis, left[size:])] if left[size:] else []
+            self.groups[place : place + 1] = rest
             # Another process may have trained some of these meanwhile.
             if (fresh := self._missing(Chunk(base, hypothesis, left[:size]))).replicates:
                 return fresh
         return None
+
+    def _next_group(self) -> int:
+        """The place of the group to train next: in the first base, that with more models left."""
+        if self.shared:
+            return self.order.randrange(len(self.groups))
+        both = len(self.groups) > 1 and self.groups[0].base == self.groups[1].base
+        behind = both and len(self.groups[1].replicates) > len(self.groups[0].replicates)
+        return int(behind)
 
     def _missing(self, chunk: Chunk) -> Chunk:
         """The part of a chunk that the store does not hold yet."""

@@ -325,6 +325,10 @@ class SqliteStore:
         """Models without a loss; or all within the sizes that failed, even if trained when retried."""
         return list(failed_models.read(self._file, sizes))
 
+    def in_use(self) -> bool:
+        """Whether a run has begun and not ended, as while another process trains."""
+        return bool(self._file.query("SELECT 1 FROM runs WHERE ended IS NULL LIMIT 1"))
+
     def begin_run(self, executor: str) -> int:
         """Record the start of a run and return its number."""
         versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}
