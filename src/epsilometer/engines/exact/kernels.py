@@ -43,27 +43,30 @@ class PlaneKernel(Columns):
     ) -> FloatArray:
         """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
 
-    def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
+    def windows(self, entry: int, reach: float) -> list[FloatArray]:
         """Angles, of alpha and of beta, within ``reach`` standard deviations of the observed rates."""
         rate_0, worth_0, rate_1, worth_1 = (column[entry] for column in self.observed())
-        return [angle_window(r, r, w, reach) for r, w in ((rate_0, worth_0), (rate_1, worth_1))]
+        sides = (rate_0, worth_0), (rate_1, worth_1)
+        return [angle_windows(rate, worth, 0.0, reach) for rate, worth in sides]
 
 
-def angle_window(low: float, high: float, worth: float, reach: float) -> tuple[float, float]:
-    """Angles at which a rate between ``low`` and ``high`` is within ``reach`` standard deviations.
+def angle_windows(
+    rate: FloatArray | float, trials: FloatArray | float, extra: FloatArray | float, reach: float
+) -> FloatArray:
+    """Angles (..., 2) between which a rate is within ``reach`` standard deviations.
 
-    From the lower end of Wilson's interval at ``low`` to the upper end at ``high``.
+    The variance of the observed rate is p (1 - p) / trials + extra, so the ends solve a quadratic
+    equation, that of Wilson's interval with an extra term.
     """
-    ends = []
-    for rate, side in ((low, -1.0), (high, 1.0)):
-        square = reach * reach / worth
-        centre = (rate + square / 2) / (1 + square)
-        radius = np.sqrt(square * rate * (1 - rate) + square * square / 4) / (1 + square)
-        end = min(max(centre + side * radius, 0.0), 1.0)
-        # Rounding errors at the very ends would cut off half a cell.
-        end = 0.0 if end < 1e-14 else 1.0 if end > 1 - 1e-14 else end
-        ends.append(float(np.arcsin(np.sqrt(end))))
-    return ends[0], ends[1]
+    square = reach * reach / trials
+    more = 1 + square
+    centre = (rate + square / 2) / more
+    spread = square * rate * (1 - rate) + square * square / 4 + reach * reach * extra * more
+    radius = np.sqrt(spread) / more
+    ends = np.stack([centre - radius, centre + radius], axis=-1)
+    # Rounding errors at the very ends would cut off half a cell.
+    ends = np.where(ends < 1e-14, 0.0, np.where(ends > 1 - 1e-14, 1.0, ends))
+    return np.asarray(np.arcsin(np.sqrt(ends)))
 
 
 @dataclass(frozen=True, kw_only=True)

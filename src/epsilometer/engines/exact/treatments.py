@@ -47,15 +47,16 @@ class CellKernel(Kernel):
         """No probability is above 1."""
         return np.zeros(len(self))
 
-    def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
+    def windows(self, entry: int, reach: float) -> list[FloatArray]:
         """Half a count wider on either side than those of a normal density."""
         windows = []
         for (counts, trials), inflation in zip(
             self.sides(), (self.inflation_h0, self.inflation_h1), strict=True
         ):
-            count, n = float(counts[entry]), float(trials[entry])
-            low, high = max(count - 0.5, 0.0) / n, min(count + 0.5, n) / n
-            windows.append(kernels.angle_window(low, high, n / float(inflation[entry]), reach))
+            n = trials[entry]
+            rates = np.clip(counts[entry] + np.array([-0.5, 0.5]), 0.0, n) / n
+            low, high = kernels.angle_windows(rates, n / inflation[entry], 0.0, reach)
+            windows.append(np.array([low[0], high[1]]))
         return windows
 
     def log_angle_density(
