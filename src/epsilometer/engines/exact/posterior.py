@@ -12,7 +12,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.engines.exact.groups import Surface
-from epsilometer.engines.exact.integrate import Panels, Solution
+from epsilometer.engines.exact.integrate import Solution
 from epsilometer.engines.exact.nuisance import NuisanceGrid
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel
@@ -53,7 +53,7 @@ class GridAccuracy(Accuracy):
 class GridPosterior(CountPosterior):
     """A posterior by quadrature: quantiles and probabilities have no Monte Carlo error.
 
-    ``surface`` and ``panels`` are what it was integrated from; they are not stored in files.
+    ``surface`` is what it was integrated from; it is not stored in files.
     """
 
     marginals: Mapping[str, PanelDensity]
@@ -62,7 +62,6 @@ class GridPosterior(CountPosterior):
     log_evidence: float
     accuracy: GridAccuracy
     surface: Surface | None = None
-    panels: Panels | None = None
 
     @property
     def accurate(self) -> bool:

@@ -63,6 +63,9 @@ class AttackSurface:
     tables: dict[float, list[tuple[IndexArray, Masses]]] = field(default_factory=dict)
     refinements: dict[int, AttackSurface] = field(default_factory=dict)
 
+    #: The name of the method, one word.
+    method = "grid"
+
     @classmethod
     def of(
         cls,
@@ -90,11 +93,6 @@ class AttackSurface:
             deltas=tuple(sorted({max(part) for part in (blunt, wanted) if part})),
             refinement=refinement,
         )
-
-    @property
-    def method(self) -> str:
-        """The name of the method, one word."""
-        return "grid"
 
     @property
     def planar(self) -> bool:
