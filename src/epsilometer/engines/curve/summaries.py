@@ -284,10 +284,8 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
 
 def _cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Component, distribution and row of every cell with probability, and that probability."""
-    columns: list[tuple[IntArray, ...]] = []
-    for number, table in enumerate(solution.probability):
-        distribution, row = np.nonzero(table > 1e-14)
-        columns.append((np.full(len(distribution), number), distribution, row))
-    component, distribution, row = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
-    mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
-    return component, distribution, row, mass
+    places = [np.nonzero(table > 1e-14) for table in solution.probability]
+    component = np.repeat(np.arange(len(places)), [len(rows) for _, rows in places])
+    distribution, row = np.concatenate(places, axis=1)
+    mass = [table[place] for table, place in zip(solution.probability, places, strict=True)]
+    return component, distribution, row, np.concatenate(mass)
