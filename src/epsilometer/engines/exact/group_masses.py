@@ -23,6 +23,7 @@ from epsilometer.engines.exact.kernels import angle_windows
 from epsilometer.engines.exact.planar import TINY, AverageGrid, Density
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.model import region
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Scatter
 
@@ -318,8 +319,6 @@ def _two_points(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _distinct(counts: AttackCounts) -> tuple[FloatArray, FloatArray]:
     """The distinct members of a group, and how often each occurs."""
-    table = np.stack(
-        [counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1], axis=1
-    )
+    table = np.stack([getattr(counts, name) for name in COLUMNS], axis=1)
     rows, times = np.unique(table, axis=0, return_counts=True)
     return rows.astype(float), times.astype(float)

@@ -74,6 +74,7 @@ class Kernel(PlaneKernel):
     """The count likelihood g of many attacks at once, as a function of (alpha, beta).
 
     ``observed_*`` is the observed count or rate, and ``trials_*`` the effective number of trials.
+    Correlated counts also have a ``correlation``, Corr(X, Y).
     """
 
     observed_h0: FloatArray
@@ -81,10 +82,6 @@ class Kernel(PlaneKernel):
     observed_h1: FloatArray
     trials_h1: FloatArray
     log_constant: FloatArray
-
-    def correlated(self) -> FloatArray | float:
-        """Corr(X, Y)."""
-        return 0.0
 
     def sides(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
         """Observed values and trials: alpha's, then beta's."""
@@ -123,7 +120,7 @@ class Kernel(PlaneKernel):
         The point of the line closest to the observed rates, by reweighted least squares.
         """
         rate_0, n0, rate_1, n1 = self.observed()
-        alpha, beta, correlation = rate_0, rate_1, self.correlated()
+        alpha, beta, correlation = rate_0, rate_1, getattr(self, "correlation", 0.0)
         for _ in range(2):
             root_0 = np.sqrt(n0 / (alpha * (1 - alpha) + 0.1 / (1 + n0)))
             root_1 = shrink * np.sqrt(n1 / (beta * (1 - beta) + 0.1 / (1 + n1)))
@@ -189,9 +186,6 @@ class NormalKernel(Kernel):
     """
 
     correlation: FloatArray
-
-    def correlated(self) -> FloatArray | float:
-        return self.correlation
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         return self.observed_h0, self.trials_h0, self.observed_h1, self.trials_h1

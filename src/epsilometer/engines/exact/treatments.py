@@ -36,9 +36,6 @@ class CellKernel(Kernel):
     inflation_h1: FloatArray
     correlation: FloatArray
 
-    def correlated(self) -> FloatArray | float:
-        return self.correlation
-
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         (x, n0), (y, n1) = self.sides()
         return x / n0, n0 / self.inflation_h0, y / n1, n1 / self.inflation_h1
