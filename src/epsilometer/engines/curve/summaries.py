@@ -4,7 +4,6 @@ The strength distributions of a solution represent a whole region; each mean has
 its prior probability.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -119,13 +118,6 @@ class Part(NamedTuple):
     mass: FloatArray
 
 
-def _distributions(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
-    """Strength distributions that matter under a component, with the probabilities of its rows."""
-    table = solution.probability[component]
-    for distribution in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).tolist():
-        yield distribution, table[distribution]
-
-
 def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
     """Leaks of all bases if their strengths are equal, and their probabilities."""
     same = np.isinf(solution.distributions.concentrations)
@@ -142,13 +134,14 @@ def leaks_of_bases(solution: Solution) -> list[Part]:
         parts.append(Part(component, leaks, np.repeat(mass[:, None], solution.bases, axis=1)))
         likelihood = grid.likelihood[grid.columns]
         total = np.zeros(likelihood.shape)
-        for distribution, rows in _distributions(solution, component):
-            if np.isinf(solution.distributions.concentrations[distribution]):
-                continue
+        table = solution.probability[component]
+        matters = np.isfinite(solution.distributions.concentrations)
+        matters &= table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION
+        for distribution in np.flatnonzero(matters).tolist():
             weights = solution.strength_rows(grid, distribution)
             average = weights @ likelihood
             with np.errstate(divide="ignore", invalid="ignore"):
-                share = np.where(average > 0, rows[:, None] / average, 0.0)
+                share = np.where(average > 0, table[distribution][:, None] / average, 0.0)
             total += likelihood * (weights.T @ share)
         parts.append(Part(component, grid.leaks[grid.columns], total))
     return [part for part in parts if part.mass.sum() > 0]

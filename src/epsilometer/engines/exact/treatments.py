@@ -47,12 +47,10 @@ class CellKernel(Kernel):
     def windows(self, entry: int, reach: float) -> list[FloatArray]:
         """Half a count wider on either side than those of a normal density."""
         windows = []
-        for (counts, trials), inflation in zip(
-            self.sides(), (self.inflation_h0, self.inflation_h1), strict=True
-        ):
+        for (counts, trials), worth in zip(self.sides(), self.observed()[1::2], strict=True):
             n = trials[entry]
             rates = np.clip(counts[entry] + np.array([-0.5, 0.5]), 0.0, n) / n
-            low, high = kernels.angle_windows(rates, n / inflation[entry], 0.0, reach)
+            low, high = kernels.angle_windows(rates, worth[entry], 0.0, reach)
             windows.append(np.array([low[0], high[1]]))
         return windows
 
