@@ -159,14 +159,15 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
     left_ones = base.ones[cuts.block] - cuts.part_ones
     rest = _log_choose(left_zeros + left_ones, left_ones)
     # Blocks that a cut splits are divided by their unsplit weight, once each.
-    whole = _log_choose((base.zeros + base.ones)[cuts.block], base.ones[cuts.block])
+    zeros, ones = (tally.astype(float)[cuts.block] for tally in base)
+    whole = _log_choose(zeros + ones, ones)
     same = cuts.block[:, None] == cuts.block[None, :]
     dz = cuts.zeros[None, :] - cuts.zeros[:, None]
     do = cuts.ones[None, :] - cuts.ones[:, None]
     possible = (dz >= 0) & (do >= 0)
     apart = rest[:, None] + head[None, :]
-    both, ones = np.where(possible, dz + do, 0), np.where(possible, do, 0)
-    part = np.where(same, _log_choose(both, ones), apart)
+    both = np.where(possible, dz + do, 0)
+    part = np.where(same, _log_choose(both, np.where(possible, do, 0)), apart)
     between = np.where(possible, part - gammaln(both + 1), -np.inf)
     first = head - gammaln(size + 1)
     logs = first + _times(cuts.zeros, log_zero[0]) + _times(cuts.ones, log_one[0]) - whole

@@ -280,11 +280,11 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
             gain = seen.seen_true_positives(rates, edges) - rates[:, None]
             rising = np.maximum.accumulate(np.maximum(gain[:, ::-1], 0.0), axis=1)
             parts.append((rising, mass[::-1]))
-        gains = []
+        gains: list[FloatArray] = []
         for row in range(len(rates)):
             of_row = [(gain[row], mass) for gain, mass in parts]
             gains.append(_distribution(of_row, self.solution.no_leak).quantile(1 - wanted))
-        return np.maximum(1 - rates - np.stack(gains, axis=1), 0.0)
+        return np.asarray(np.maximum(1 - rates - np.stack(gains, axis=1), 0.0))
 
     def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
         """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
