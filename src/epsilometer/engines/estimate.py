@@ -11,13 +11,10 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.model.scores import Scores
 
-#: Default engine of each model.
-ENGINES: dict[type, Any] = {CountModel: ExactSettings, CurveModel: CurveSettings}
-
-#: Input types of each model.
-READS: dict[type, tuple[type, ...]] = {
-    CountModel: (AttackCounts,),
-    CurveModel: (Scores, AttackCounts),
+#: Default engine and input types of each model.
+DEFAULTS: dict[type, tuple[Any, tuple[type, ...]]] = {
+    CountModel: (ExactSettings, (AttackCounts,)),
+    CurveModel: (CurveSettings, (Scores, AttackCounts)),
 }
 
 
@@ -61,12 +58,12 @@ def estimate(
     >>> posterior.trustworthy
     True
     """
-    default = ENGINES.get(type(model))
-    if default is None:
+    if type(model) not in DEFAULTS:
         raise InputError(f"expected CountModel or CurveModel, got model={model!r}.")
-    if not isinstance(counts, READS[type(model)]):
+    default, reads = DEFAULTS[type(model)]
+    if not isinstance(counts, reads):
         raise InputError(
-            f"expected {' or '.join(kind.__name__ for kind in READS[type(model)])} for "
+            f"expected {' or '.join(kind.__name__ for kind in reads)} for "
             f"{type(model).__name__}, got {type(counts).__name__}."
         )
     chosen: Any = default() if engine is None else engine

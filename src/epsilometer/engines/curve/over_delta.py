@@ -90,13 +90,10 @@ class JointDeltaCurve(Plotted, view="results.OVER_DELTA"):
         values, weight = self._cells
         depth = np.full(len(weight), 1.0)
         for column in values.T:
-            order = np.argsort(column, kind="stable")
-            below = np.empty(len(weight))
             # Curves that agree at a delta have equal depth there.
-            _, which = np.unique(column[order], return_inverse=True)
-            mass = np.bincount(which, weight[order])
-            middle = np.cumsum(mass) - mass / 2
-            below[order] = middle[which]
+            _, which = np.unique(column, return_inverse=True)
+            mass = np.bincount(which, weight)
+            below = (np.cumsum(mass) - mass / 2)[which]
             depth = np.minimum(depth, np.minimum(below, 1 - below))
         order = np.argsort(-depth, kind="stable")
         inside = order[: int(np.searchsorted(np.cumsum(weight[order]), level)) + 1]

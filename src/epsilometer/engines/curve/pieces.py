@@ -81,7 +81,7 @@ def _splits(count: int, coarse: bool) -> tuple[FloatArray, FloatArray]:
     return ends.astype(float), weight
 
 
-def _log_choose(n: float, k: FloatArray) -> FloatArray:
+def _log_choose(n: FloatArray | float, k: FloatArray) -> FloatArray:
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
@@ -154,20 +154,21 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
         )
     n0, n1 = float(base.zeros.sum()), float(base.ones.sum())
     size = cuts.zeros + cuts.ones
-    head = _log_parts(cuts.part_zeros, cuts.part_ones)
+    head = _log_choose(cuts.part_zeros + cuts.part_ones, cuts.part_ones)
     left_zeros = base.zeros[cuts.block] - cuts.part_zeros
     left_ones = base.ones[cuts.block] - cuts.part_ones
-    rest = _log_parts(left_zeros, left_ones)
+    rest = _log_choose(left_zeros + left_ones, left_ones)
     # Blocks that a cut splits are divided by their unsplit weight, once each.
-    zeros, ones = base.zeros.astype(np.float64), base.ones.astype(np.float64)
-    whole = _log_parts(zeros[cuts.block], ones[cuts.block])
+    zeros, ones = (tally.astype(float)[cuts.block] for tally in base)
+    whole = _log_choose(zeros + ones, ones)
     same = cuts.block[:, None] == cuts.block[None, :]
     dz = cuts.zeros[None, :] - cuts.zeros[:, None]
     do = cuts.ones[None, :] - cuts.ones[:, None]
     possible = (dz >= 0) & (do >= 0)
     apart = rest[:, None] + head[None, :]
-    part = np.where(same, _log_parts(np.maximum(dz, 0), np.maximum(do, 0)), apart)
-    between = np.where(possible, part - gammaln(np.maximum(dz + do, 0) + 1), -np.inf)
+    both = np.where(possible, dz + do, 0)
+    part = np.where(same, _log_choose(both, np.where(possible, do, 0)), apart)
+    between = np.where(possible, part - gammaln(both + 1), -np.inf)
     first = head - gammaln(size + 1)
     logs = first + _times(cuts.zeros, log_zero[0]) + _times(cuts.ones, log_one[0]) - whole
     for piece in range(1, len(log_zero) - 1):
@@ -177,8 +178,3 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
     logs = logs + rest - gammaln(n0 + n1 - size + 1)
     logs = logs + _times(n0 - cuts.zeros, log_zero[-1]) + _times(n1 - cuts.ones, log_one[-1])
     return float(logsumexp(logs) + gammaln(n0 + n1 + 1))
-
-
-def _log_parts(zeros: FloatArray, ones: FloatArray) -> FloatArray:
-    """Log of (i + j)! / (i! j!)."""
-    return np.asarray(gammaln(zeros + ones + 1) - gammaln(zeros + 1) - gammaln(ones + 1))

@@ -206,7 +206,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         parts = [
             (value(curves, edges)[::-1], mass[::-1]) for curves, edges, mass in self._algorithm
         ]
-        return mixed(_whole(parts, self.solution.no_leak), self.solution.no_leak)
+        return _distribution(parts, self.solution.no_leak)
 
     @cached_property
     def _epsilon(self) -> Tabulated:
@@ -254,7 +254,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
                 edges, fine = refined(part.leaks, mass, step_of(part.leaks))
                 curves = self._for_bases.components[part.component].curves
                 histograms.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
-        return mixed(_whole(histograms, self._for_bases.no_leak), self._for_bases.no_leak)
+        return _distribution(histograms, self._for_bases.no_leak)
 
     # --- the curve ------------------------------------------------------------------------------
 
@@ -280,15 +280,11 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
             gain = seen.seen_true_positives(rates, edges) - rates[:, None]
             rising = np.maximum.accumulate(np.maximum(gain[:, ::-1], 0.0), axis=1)
             parts.append((rising, mass[::-1]))
-        nothing = self.solution.no_leak
-        distributions = [
-            mixed(_whole([(gain[row], mass) for gain, mass in parts], nothing), nothing)
-            for row in range(len(rates))
-        ]
-        gains = np.stack(
-            [distribution.quantile(1 - wanted) for distribution in distributions], axis=1
-        )
-        return np.maximum(1 - rates - gains, 0.0)
+        gains: list[FloatArray] = []
+        for row in range(len(rates)):
+            of_row = [(gain[row], mass) for gain, mass in parts]
+            gains.append(_distribution(of_row, self.solution.no_leak).quantile(1 - wanted))
+        return np.asarray(np.maximum(1 - rates - np.stack(gains, axis=1), 0.0))
 
     def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
         """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
@@ -356,9 +352,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         return curves, weight / weight.sum()
 
 
-def _whole(
-    parts: list[tuple[FloatArray, FloatArray]], at_zero: float
-) -> list[tuple[FloatArray, FloatArray]]:
-    """Rescale parts, from which negligible ones were dropped, to the probability that is not at 0."""
-    total = sum(float(mass.sum()) for _, mass in parts)
-    return [(edges, mass * ((1 - at_zero) / total)) for edges, mass in parts] if total else parts
+def _distribution(parts: list[tuple[FloatArray, FloatArray]], at_zero: float) -> Tabulated:
+    """Of parts, from which negligible ones were dropped, with the probability that is not at 0."""
+    total = sum(float(mass.sum()) for _, mass in parts) or 1.0
+    return mixed([(edges, mass * ((1 - at_zero) / total)) for edges, mass in parts], at_zero)

@@ -5,6 +5,7 @@ a score among M determines t to about sqrt(t (1 - t) / M), which is 1 / sqrt(M) 
 theta = 2 asin(sqrt(t)): points are even in theta, and denser at 0, at 1 and where a family may jump.
 """
 
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -64,11 +65,9 @@ def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
     weight = width * w / 2 * np.sin(at) / 2
     points = theta[first[:, None] + np.arange(STENCIL)]
     rule = np.repeat(weight[:, None, :], STENCIL, axis=1)
-    for point in range(STENCIL):
-        for other in range(STENCIL):
-            if other != point:
-                gap = (points[:, point] - points[:, other])[:, None]
-                rule[:, point] *= (at - points[:, other][:, None]) / gap
+    for point, other in permutations(range(STENCIL), 2):
+        gap = (points[:, point] - points[:, other])[:, None]
+        rule[:, point] *= (at - points[:, other][:, None]) / gap
     inside = np.column_stack([np.sin(at / 2) ** 2, share[:-1]])
     return ShareGrid(theta, share, first, inside / share[1:, None], rule)
 

@@ -146,7 +146,7 @@ def solve(
     fixed = model.strength.fixed_value or 1.0
     step = min(_sharpest(tables), WIDEST_DEVIATION) * resolution.steps
     if known is not None and (
-        known.step > step or not _same_distributions(known.distributions, distributions)
+        known.step > step or not np.array_equal(known.distributions[:2], distributions[:2])
     ):
         known = None
     step = step if known is None else known.step
@@ -281,12 +281,6 @@ def _strength_rows(
         len(grid.leaks),
     )
     return averaging_rows(means, grid.rows, grid.columns)
-
-
-def _same_distributions(one: StrengthDistributions, other: StrengthDistributions) -> bool:
-    return np.array_equal(one.means, other.means) and np.array_equal(
-        one.concentrations, other.concentrations
-    )
 
 
 def _log_products(

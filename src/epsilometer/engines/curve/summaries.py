@@ -4,7 +4,6 @@ The strength distributions of a solution represent a whole region; each mean has
 its prior probability.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -119,13 +118,6 @@ class Part(NamedTuple):
     mass: FloatArray
 
 
-def _distributions(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
-    """Strength distributions that matter under a component, with the probabilities of its rows."""
-    table = solution.probability[component]
-    for distribution in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).tolist():
-        yield distribution, table[distribution]
-
-
 def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
     """Leaks of all bases if their strengths are equal, and their probabilities."""
     same = np.isinf(solution.distributions.concentrations)
@@ -142,13 +134,14 @@ def leaks_of_bases(solution: Solution) -> list[Part]:
         parts.append(Part(component, leaks, np.repeat(mass[:, None], solution.bases, axis=1)))
         likelihood = grid.likelihood[grid.columns]
         total = np.zeros(likelihood.shape)
-        for distribution, rows in _distributions(solution, component):
-            if np.isinf(solution.distributions.concentrations[distribution]):
-                continue
+        table = solution.probability[component]
+        matters = np.isfinite(solution.distributions.concentrations)
+        matters &= table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION
+        for distribution in np.flatnonzero(matters).tolist():
             weights = solution.strength_rows(grid, distribution)
             average = weights @ likelihood
             with np.errstate(divide="ignore", invalid="ignore"):
-                share = np.where(average > 0, rows[:, None] / average, 0.0)
+                share = np.where(average > 0, table[distribution][:, None] / average, 0.0)
             total += likelihood * (weights.T @ share)
         parts.append(Part(component, grid.leaks[grid.columns], total))
     return [part for part in parts if part.mass.sum() > 0]
@@ -284,10 +277,8 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
 
 def _cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Component, distribution and row of every cell with probability, and that probability."""
-    columns: list[tuple[IntArray, ...]] = []
-    for number, table in enumerate(solution.probability):
-        distribution, row = np.nonzero(table > 1e-14)
-        columns.append((np.full(len(distribution), number), distribution, row))
-    component, distribution, row = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
-    mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
-    return component, distribution, row, mass
+    places = [np.nonzero(table > 1e-14) for table in solution.probability]
+    component = np.repeat(np.arange(len(places)), [len(rows) for _, rows in places])
+    distribution, row = np.concatenate(places, axis=1)
+    mass = [table[place] for table, place in zip(solution.probability, places, strict=True)]
+    return component, distribution, row, np.concatenate(mass)

@@ -168,17 +168,14 @@ def estimate_on(
     model: CountModel,
     settings: ExactSettings | None = None,
     *,
-    start: Panels | None = None,
     on_message: OnMessage | None = None,
 ) -> GridPosterior:
-    """The posterior from an unrefined surface, which other priors, deltas and fixed values share.
-
-    ``start`` are the panels of a posterior that may be similar.
-    """
+    """The posterior from an unrefined surface, which other priors, deltas and fixed values share."""
     settings = (settings or ExactSettings()).for_surface(surface)
     tolerance = settings.tolerance
     assert tolerance is not None
     started = time.perf_counter()
+    start: Panels | None = None
     previous: GridPosterior | None = None
     errors: list[float] = []
     for number in range(settings.most_levels):
@@ -205,7 +202,6 @@ def estimate_on(
         ),
         engine=settings,
         surface=surface,
-        panels=solution.panels,
     )
 
 

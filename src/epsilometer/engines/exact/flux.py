@@ -207,24 +207,17 @@ class _Edge:
         return np.asarray(np.clip(m, self.start + 1e-3 * room, 1 - 1e-2 * room))
 
     def bracketed_peak(self) -> FloatArray:
-        """The maximum by bisection and then the Illinois method: slower, but safe."""
+        """The maximum by shrinking a bracket: slower, but safe."""
+        from scipy.optimize.elementwise import find_root
+
+        def slope(m: FloatArray, index: IndexArray) -> FloatArray:
+            return self.take(index).derivatives(m)[0]
+
         low = self.start + END_MARGIN
         high = np.full_like(low, 1 - END_MARGIN)
-        slope_low, slope_high = self.derivatives(low)[0], self.derivatives(high)[0]
-        at_start, at_end = slope_low <= 0, slope_high >= 0
-        m = 0.5 * (low + high)
-        for step in range(40):
-            slope = self.derivatives(m)[0]
-            rising = slope > 0
-            # Illinois: halve the value of an end kept twice, or it would be kept indefinitely.
-            slope_high = np.where(rising, 0.5 * slope_high, slope)
-            slope_low = np.where(rising, slope, 0.5 * slope_low)
-            low, high = np.where(rising, m, low), np.where(rising, high, m)
-            m = 0.5 * (low + high)
-            if step >= 5:
-                secant = low - slope_low * (high - low) / (slope_high - slope_low)
-                m = np.where((secant > low) & (secant < high), secant, m)
-        return np.where(at_start, self.start + END_MARGIN, np.where(at_end, 1 - END_MARGIN, m))
+        at_start, at_end = self.derivatives(low)[0] <= 0, self.derivatives(high)[0] >= 0
+        root = find_root(slope, (low, high), args=(np.arange(len(low)),)).x
+        return np.where(at_start, low, np.where(at_end, high, root))
 
     def integral(
         self, centre: FloatArray, offset: FloatArray, resolution: Resolution

@@ -19,9 +19,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.engines.exact.kernels import angle_windows
 from epsilometer.engines.exact.planar import TINY, AverageGrid, Density
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.model import region
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Scatter
 
@@ -109,7 +111,7 @@ class PooledGroup:
             number = float(trials.sum())
             extra = spread**2 * float((trials * (trials - 1.0)).sum()) / number**2
             sides.append((float(errors.sum()) / number, number, extra))
-        windows = [_normal_windows(*side, resolution.plane_reach) for side in sides]
+        windows = [angle_windows(*side, resolution.plane_reach) for side in sides]
         grid = AverageGrid.of_windows(windows[0], windows[1], resolution.group_points(2 / 3))
         for (rate, number, extra), points in zip(sides, (grid.alpha, grid.beta), strict=True):
             binomial = np.maximum(points * (1 - points), TINY)
@@ -287,7 +289,7 @@ class _Rates:
         count, trials = counts[:, :1], counts[:, 1:]
         self._count, self._rest = count, trials - count
         x, n = count[:, 0], trials[:, 0]
-        low, high = _normal_windows(x / n, n, 0.0, resolution.plane_reach).T
+        low, high = angle_windows(x / n, n, 0.0, resolution.plane_reach).T
         self.edges = np.sin(np.linspace(low, high, resolution.group_points(1.5) + 1, axis=1)) ** 2
         self.below = self.probability_below(self.edges)
         self.points, half = _two_points(self.edges)
@@ -315,28 +317,8 @@ def _two_points(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.stack([middle - shift, middle + shift]), np.stack([half, half])
 
 
-def _normal_windows(
-    rate: FloatArray | float, trials: FloatArray | float, extra: FloatArray | float, reach: float
-) -> FloatArray:
-    """Angles (..., 2) between which a rate is within ``reach`` standard deviations.
-
-    The variance of the observed rate is p (1 - p) / trials + extra, so the ends solve a quadratic
-    equation, that of Wilson's interval with an extra term.
-    """
-    square = reach * reach
-    more = 1 + square / trials
-    centre = (rate + 0.5 * square / trials) / more
-    radius = np.sqrt(np.maximum(centre**2 - (rate**2 - square * extra) / more, 0.0))
-    ends = np.stack([centre - radius, centre + radius], axis=-1)
-    # Rounding errors at the very ends would cut off half a cell.
-    ends = np.where(ends < 1e-14, 0.0, np.where(ends > 1 - 1e-14, 1.0, ends))
-    return np.asarray(np.arcsin(np.sqrt(ends)))
-
-
 def _distinct(counts: AttackCounts) -> tuple[FloatArray, FloatArray]:
     """The distinct members of a group, and how often each occurs."""
-    table = np.stack(
-        [counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1], axis=1
-    )
+    table = np.stack([getattr(counts, name) for name in COLUMNS], axis=1)
     rows, times = np.unique(table, axis=0, return_counts=True)
     return rows.astype(float), times.astype(float)

@@ -43,27 +43,30 @@ class PlaneKernel(Columns):
     ) -> FloatArray:
         """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
 
-    def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
+    def windows(self, entry: int, reach: float) -> list[FloatArray]:
         """Angles, of alpha and of beta, within ``reach`` standard deviations of the observed rates."""
         rate_0, worth_0, rate_1, worth_1 = (column[entry] for column in self.observed())
-        return [angle_window(r, r, w, reach) for r, w in ((rate_0, worth_0), (rate_1, worth_1))]
+        sides = (rate_0, worth_0), (rate_1, worth_1)
+        return [angle_windows(rate, worth, 0.0, reach) for rate, worth in sides]
 
 
-def angle_window(low: float, high: float, worth: float, reach: float) -> tuple[float, float]:
-    """Angles at which a rate between ``low`` and ``high`` is within ``reach`` standard deviations.
+def angle_windows(
+    rate: FloatArray | float, trials: FloatArray | float, extra: FloatArray | float, reach: float
+) -> FloatArray:
+    """Angles (..., 2) between which a rate is within ``reach`` standard deviations.
 
-    From the lower end of Wilson's interval at ``low`` to the upper end at ``high``.
+    The variance of the observed rate is p (1 - p) / trials + extra, so the ends solve a quadratic
+    equation, that of Wilson's interval with an extra term.
     """
-    ends = []
-    for rate, side in ((low, -1.0), (high, 1.0)):
-        square = reach * reach / worth
-        centre = (rate + square / 2) / (1 + square)
-        radius = np.sqrt(square * rate * (1 - rate) + square * square / 4) / (1 + square)
-        end = min(max(centre + side * radius, 0.0), 1.0)
-        # Rounding errors at the very ends would cut off half a cell.
-        end = 0.0 if end < 1e-14 else 1.0 if end > 1 - 1e-14 else end
-        ends.append(float(np.arcsin(np.sqrt(end))))
-    return ends[0], ends[1]
+    square = reach * reach / trials
+    more = 1 + square
+    centre = (rate + square / 2) / more
+    spread = square * rate * (1 - rate) + square * square / 4 + reach * reach * extra * more
+    radius = np.sqrt(spread) / more
+    ends = np.stack([centre - radius, centre + radius], axis=-1)
+    # Rounding errors at the very ends would cut off half a cell.
+    ends = np.where(ends < 1e-14, 0.0, np.where(ends > 1 - 1e-14, 1.0, ends))
+    return np.asarray(np.arcsin(np.sqrt(ends)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class Kernel(PlaneKernel):
     """The count likelihood g of many attacks at once, as a function of (alpha, beta).
 
     ``observed_*`` is the observed count or rate, and ``trials_*`` the effective number of trials.
+    Correlated counts also have a ``correlation``, Corr(X, Y).
     """
 
     observed_h0: FloatArray
@@ -78,10 +82,6 @@ class Kernel(PlaneKernel):
     observed_h1: FloatArray
     trials_h1: FloatArray
     log_constant: FloatArray
-
-    def correlated(self) -> FloatArray | float:
-        """Corr(X, Y)."""
-        return 0.0
 
     def sides(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
         """Observed values and trials: alpha's, then beta's."""
@@ -120,7 +120,7 @@ class Kernel(PlaneKernel):
         The point of the line closest to the observed rates, by reweighted least squares.
         """
         rate_0, n0, rate_1, n1 = self.observed()
-        alpha, beta, correlation = rate_0, rate_1, self.correlated()
+        alpha, beta, correlation = rate_0, rate_1, getattr(self, "correlation", 0.0)
         for _ in range(2):
             root_0 = np.sqrt(n0 / (alpha * (1 - alpha) + 0.1 / (1 + n0)))
             root_1 = shrink * np.sqrt(n1 / (beta * (1 - beta) + 0.1 / (1 + n1)))
@@ -186,9 +186,6 @@ class NormalKernel(Kernel):
     """
 
     correlation: FloatArray
-
-    def correlated(self) -> FloatArray | float:
-        return self.correlation
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         return self.observed_h0, self.trials_h0, self.observed_h1, self.trials_h1

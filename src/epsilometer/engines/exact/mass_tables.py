@@ -130,13 +130,6 @@ def _rule(nodes: int, points: int) -> _Rule:
     return _Rule(local, to_inner, straight, half * weights, np.asarray(analysis, dtype=float))
 
 
-@lru_cache(maxsize=16)
-def _to_ends(nodes: int) -> FloatArray:
-    """From values at a panel's nodes to those at its two ends."""
-    ends = legendre.legvander(np.array([-1.0, 1.0]), nodes - 1)
-    return np.asarray((ends @ panels.analysis_matrix(nodes)).T)
-
-
 class FluxTable:
     """Log masses along paths, before a position and beyond it."""
 
@@ -314,7 +307,9 @@ def _with_ends(path: IndexArray, values: FloatArray) -> FloatArray:
 
     Of two polynomials that meet the flatter one is used; at the ends of a path there is only one.
     """
-    ends = values @ _to_ends(values.shape[1])
+    count = values.shape[1]
+    at_ends = legendre.legvander(np.array([-1.0, 1.0]), count - 1)
+    ends = values @ (at_ends @ panels.analysis_matrix(count)).T
     same = path[1:] == path[:-1]
     flatter = np.ptp(values[:-1], axis=1) <= np.ptp(values[1:], axis=1)
     meeting = np.where(flatter, ends[:-1, 1], ends[1:, 0])

@@ -77,7 +77,7 @@ class PlanarMasses(Masses):
             across, along = windows[::-1] if swapped else windows
             # Midpoints in theta across one window, including the ends in phi along the other.
             step = (across[1] - across[0]) * (np.arange(points) + 0.5) / points
-            theta, phi = across[0] + step, np.linspace(*along, points + 1)
+            theta, phi = across[0] + step, np.linspace(along[0], along[1], points + 1)
             angles = (phi, theta) if swapped else (theta, phi)
             density = kernel.log_angle_density(entries[part], *angles)
             logs.append(density.transpose(0, 2, 1) if swapped else density)

@@ -12,7 +12,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.engines.exact.groups import Surface
-from epsilometer.engines.exact.integrate import Panels, Solution
+from epsilometer.engines.exact.integrate import Solution
 from epsilometer.engines.exact.nuisance import NuisanceGrid
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel
@@ -53,7 +53,7 @@ class GridAccuracy(Accuracy):
 class GridPosterior(CountPosterior):
     """A posterior by quadrature: quantiles and probabilities have no Monte Carlo error.
 
-    ``surface`` and ``panels`` are what it was integrated from; they are not stored in files.
+    ``surface`` is what it was integrated from; it is not stored in files.
     """
 
     marginals: Mapping[str, PanelDensity]
@@ -62,7 +62,6 @@ class GridPosterior(CountPosterior):
     log_evidence: float
     accuracy: GridAccuracy
     surface: Surface | None = None
-    panels: Panels | None = None
 
     @property
     def accurate(self) -> bool:
@@ -80,7 +79,30 @@ class GridPosterior(CountPosterior):
         return self.marginals[parameter]
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
-        return _draw(self, size, rng=rng)
+        """Draw all estimated parameters jointly, ``size`` times, independently.
+
+        Epsilon is drawn from its marginal; the strength from the conditional at one of the two
+        neighbouring rows of the grid, the nearer with higher probability; (tau, r) from the likelihood
+        in the resulting cell.  Fixed parameters are left out.
+        """
+        size = _validate.whole_number("size", size, least=0)
+        cells = self.cells
+        drawn: dict[str, FloatArray] = {}
+        rows, row_of_cell = np.unique(cells.row, return_inverse=True)
+        if "epsilon" in self.parameters:
+            drawn["epsilon"] = invert(self.marginals["epsilon"], rng.random(size))
+            row = _neighbour(cells.epsilon[rows], drawn["epsilon"], rng.random(size))
+        else:
+            row = np.zeros(size, dtype=np.int64)
+        first = np.searchsorted(row_of_cell, np.arange(len(rows) + 1)).astype(np.int64)
+        conditionals = [
+            _Conditional.of_row(cells.strength[start:end], cells.mass[start:end])
+            for start, end in pairwise(first)
+        ]
+        strength, cell = _strength(conditionals, first, row, rng.random(size))
+        if "strength" in self.parameters:
+            drawn["strength"] = _corrected(self, conditionals, strength)
+        return drawn | self.nuisance.draw(self, cell, rng)
 
     def to_datatree(self) -> xarray.DataTree:
         return trees.grid_to_datatree(self)
@@ -197,35 +219,6 @@ def _spread(breaks: FloatArray) -> FloatArray:
 #
 # The quadrature nodes represent the joint posterior; drawing the nodes themselves would repeat a few
 # values, so every coordinate is inverted continuously between them.
-
-
-def _draw(
-    posterior: GridPosterior, size: int, *, rng: np.random.Generator
-) -> dict[str, FloatArray]:
-    """Draw all estimated parameters jointly, ``size`` times, independently.
-
-    Epsilon is drawn from its marginal; the strength from the conditional at one of the two neighbouring
-    rows of the grid, the nearer with higher probability; (tau, r) from the likelihood in the resulting
-    cell.  Fixed parameters are left out.
-    """
-    size = _validate.whole_number("size", size, least=0)
-    cells = posterior.cells
-    drawn: dict[str, FloatArray] = {}
-    rows, row_of_cell = np.unique(cells.row, return_inverse=True)
-    if "epsilon" in posterior.parameters:
-        drawn["epsilon"] = invert(posterior.marginals["epsilon"], rng.random(size))
-        row = _neighbour(cells.epsilon[rows], drawn["epsilon"], rng.random(size))
-    else:
-        row = np.zeros(size, dtype=np.int64)
-    first = np.searchsorted(row_of_cell, np.arange(len(rows) + 1)).astype(np.int64)
-    conditionals = [
-        _Conditional.of_row(cells.strength[start:end], cells.mass[start:end])
-        for start, end in pairwise(first)
-    ]
-    strength, cell = _strength(conditionals, first, row, rng.random(size))
-    if "strength" in posterior.parameters:
-        drawn["strength"] = _corrected(posterior, conditionals, strength)
-    return drawn | posterior.nuisance.draw(posterior, cell, rng)
 
 
 def _neighbour(nodes: FloatArray, value: FloatArray, uniform: FloatArray) -> IntArray:

@@ -63,6 +63,9 @@ class AttackSurface:
     tables: dict[float, list[tuple[IndexArray, Masses]]] = field(default_factory=dict)
     refinements: dict[int, AttackSurface] = field(default_factory=dict)
 
+    #: The name of the method, one word.
+    method = "grid"
+
     @classmethod
     def of(
         cls,
@@ -90,11 +93,6 @@ class AttackSurface:
             deltas=tuple(sorted({max(part) for part in (blunt, wanted) if part})),
             refinement=refinement,
         )
-
-    @property
-    def method(self) -> str:
-        """The name of the method, one word."""
-        return "grid"
 
     @property
     def planar(self) -> bool:
@@ -174,11 +172,9 @@ class AttackSurface:
     @property
     def guess(self) -> Guess:
         """Approximate critical epsilon of the attacks."""
-        nodes = len(self.nuisance)
-        # A narrow nuisance node; the very narrowest may have negligible weight.
-        node = min(self.nuisance.typical_node, nodes - 1)
-        attacks = len(self.multiplicity)
-        return Guess.of(self.kernel).take(node * attacks + np.flatnonzero(self.multiplicity > 0))
+        # At a narrow nuisance node; the very narrowest may have negligible weight.
+        first = self.nuisance.typical_node * len(self.multiplicity)
+        return Guess.of(self.kernel).take(first + np.flatnonzero(self.multiplicity > 0))
 
     # --- evaluation -----------------------------------------------------------------------------
 
@@ -270,8 +266,7 @@ class AttackSurface:
         nodes, number = len(self.nuisance), len(self.multiplicity)
         shape = (len(strength), len(attacks), nodes)
         entry = np.broadcast_to(np.arange(nodes) * number + attacks[:, None], shape).ravel()
-        e = np.broadcast_to(epsilon[:, None, None], shape).ravel()
-        s = np.broadcast_to(strength[:, None, None], shape).ravel()
+        e, s = (np.broadcast_to(x[:, None, None], shape).ravel() for x in (epsilon, strength))
         resolution, flat = self.resolution, np.full(len(e), delta)
         points, weights = panels.gauss_legendre(THIN_NODES)
         if np.all(strength == 1):

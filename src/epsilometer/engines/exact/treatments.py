@@ -36,9 +36,6 @@ class CellKernel(Kernel):
     inflation_h1: FloatArray
     correlation: FloatArray
 
-    def correlated(self) -> FloatArray | float:
-        return self.correlation
-
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         (x, n0), (y, n1) = self.sides()
         return x / n0, n0 / self.inflation_h0, y / n1, n1 / self.inflation_h1
@@ -47,15 +44,14 @@ class CellKernel(Kernel):
         """No probability is above 1."""
         return np.zeros(len(self))
 
-    def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
+    def windows(self, entry: int, reach: float) -> list[FloatArray]:
         """Half a count wider on either side than those of a normal density."""
         windows = []
-        for (counts, trials), inflation in zip(
-            self.sides(), (self.inflation_h0, self.inflation_h1), strict=True
-        ):
-            count, n = float(counts[entry]), float(trials[entry])
-            low, high = max(count - 0.5, 0.0) / n, min(count + 0.5, n) / n
-            windows.append(kernels.angle_window(low, high, n / float(inflation[entry]), reach))
+        for (counts, trials), worth in zip(self.sides(), self.observed()[1::2], strict=True):
+            n = trials[entry]
+            rates = np.clip(counts[entry] + np.array([-0.5, 0.5]), 0.0, n) / n
+            low, high = kernels.angle_windows(rates, worth[entry], 0.0, reach)
+            windows.append(np.array([low[0], high[1]]))
         return windows
 
     def log_angle_density(

@@ -60,15 +60,6 @@ class Diagnostics:
             },
         }
 
-    def describe(self) -> str:
-        """One line per parameter."""
-        return "\n".join(
-            f"{name}: R-hat {f.r_hat:.4f}, effective draws {f.bulk_effective_size:.0f} (bulk), "
-            f"{f.tail_effective_size:.0f} (tail), Monte Carlo error of the mean "
-            f"{f.mean_standard_error:.2g}"
-            for name, f in self.parameters.items()
-        )
-
 
 NEVER_MOVED = ParameterDiagnostics(
     r_hat=math.inf, bulk_effective_size=0.0, tail_effective_size=0.0, mean_standard_error=math.inf

@@ -24,6 +24,9 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel
 from epsilometer.posteriors.provenance import Provenance
 
+#: The least value of each number in the settings.
+LEAST = {"num_auxiliary": 2, "num_iterations": 1, "num_warmup": 0, "num_chains": 1, "seed": 0}
+
 #: Iterations between two reports of progress.
 ITERATIONS_BETWEEN = 500
 
@@ -121,13 +124,7 @@ class McmcSettings:
     proposal: FixedRandomWalk | TunedRandomWalk = field(default_factory=TunedRandomWalk)
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("num_auxiliary", 2),
-            ("num_iterations", 1),
-            ("num_warmup", 0),
-            ("num_chains", 1),
-            ("seed", 0),
-        ):
+        for name, least in LEAST.items():
             value = _validate.whole_number(name, getattr(self, name), least=least)
             object.__setattr__(self, name, value)
         for name, kinds in (
