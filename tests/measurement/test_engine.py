@@ -69,6 +69,31 @@ def test_every_model_is_handed_out_once() -> None:
     assert sorted(handed) == list(wanted.tasks())
 
 
+def most_half_pairs(store: SqliteStore) -> tuple[int, bool]:
+    """Over all moments: the most pairs with one model, and whether bases were trained in their order."""
+    recorder = Recorder(slots=2, seconds=10.0)
+    measure(plan(bases=4, replicates=30), store, executor=recorder)
+    begun: set[tuple[int, int]] = set()
+    most = 0
+    for chunk in recorder.chunks:
+        begun ^= {(chunk.base, replicate) for replicate in chunk.replicates}
+        most = max(most, len(begun))
+    bases = [chunk.base for chunk in recorder.chunks]
+    return most, bases == sorted(bases)
+
+
+def test_an_unfinished_audit_has_few_models_without_a_partner(tmp_path: Path) -> None:
+    # Three models are trained before all others.
+    assert most_half_pairs(MemoryStore()) <= (3, True)
+    with SqliteStore(tmp_path / "shared.db") as store:
+        store.prepare(plan(bases=4, replicates=30))
+        store.begin_run("another process")
+        most, ordered = most_half_pairs(store)
+    # Two processes that trained in the same order would train the same models.
+    assert most > 3
+    assert not ordered
+
+
 class Holding(Recorder):
     """Gives the oldest answer only when the coordinator has handed out all that it wants to."""
 

@@ -133,7 +133,21 @@ class PairTest:
             )
         elif not self.independent:
             premise += "; one planned analysis, because bases are averaged"
-        return premise
+        return premise + self._left_out
+
+    @property
+    def _left_out(self) -> str:
+        """How many pairs do not count, or count as lost."""
+        complete, lost = self.outcomes.starts[-1], self.outcomes.incomplete.sum()
+        if self.planned_order is not None:
+            waiting = complete - len(self.planned_order)
+            return f"; {waiting:,} pairs wait for earlier ones of the plan" if waiting else ""
+        if not lost:
+            return ""
+        return (
+            f"; {lost:,} of {complete + lost:,} pairs count as lost, because one of their models, or of "
+            "an earlier pair of the base, is missing"
+        )
 
     def path(self, epsilon: float, delta: float, *, enough: float = math.inf) -> FloatArray:
         """Log capital after every pair: in the planned order, else base by base."""
