@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -109,16 +109,6 @@ def check_columns(
     twice = [column for column in columns if list(columns).count(column) > 1]
     if twice:
         raise InputError(f"{where}: column {twice[0]} occurs twice.")
-
-
-def records(
-    text: str, required: Sequence[str], optional: Sequence[str] = (), *, name: str
-) -> Iterator[tuple[dict[str, str], str]]:
-    """Rows of CSV text by column, each with its place; wrong columns are refused by name."""
-    header, rows, places = table(text, required, name=name)
-    check_columns(header, required, optional, where=f"{name} row 1")
-    for cells, place in zip(rows, places, strict=True):
-        yield dict(zip(header, cells, strict=True)), place
 
 
 def pyarrow() -> Any:

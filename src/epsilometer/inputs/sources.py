@@ -87,14 +87,12 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
         return _read_losses(path, path.name, options)
     if columns:
         return of_scores(Scores.read(path), path.name, options)
-    return read_text(_files.load(path), path.name, options, as_json=kind == ".json")
+    return read_text(_files.load(path), path.name, options)
 
 
-def read_text(
-    text: str, name: str, options: LossOptions = NO_OPTIONS, *, as_json: bool = False
-) -> Source:
+def read_text(text: str, name: str, options: LossOptions = NO_OPTIONS) -> Source:
     """Read CSV or JSON text; ``name`` is the file in error messages."""
-    plain = not as_json and text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{")
+    plain = not count_tables.is_json(text, name=name)
     columns = header_of(text) if plain else []
     if plain:
         _files.check_separator(text, name=name)
@@ -114,8 +112,7 @@ def read_text(
             f"({', '.join(count_tables.COLUMNS)}), got {got}."
         )
     _refuse_loss_options(options, name)
-    read_counts = count_tables.parse_json if as_json else count_tables.parse
-    return Source(label=name, counts=AttackCounts(**read_counts(text, name=name)))
+    return Source(label=name, counts=AttackCounts.parse(text, name=name))
 
 
 def of_result(

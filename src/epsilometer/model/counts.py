@@ -238,11 +238,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
 
     @classmethod
     def read(cls, source: str | PathLike[str]) -> AttackCounts:
-        """Read counts from a file: JSON if its name ends in .json, otherwise CSV."""
-        parse = count_tables.parse_csv
-        if Path(source).suffix.lower() == ".json":
-            parse = count_tables.parse_json
-        return cls(**parse(_files.load(source), name=Path(source).name))
+        """Read counts from a file of JSON or CSV."""
+        return cls.parse(_files.load(source), name=Path(source).name)
 
     @classmethod
     def parse(cls, text: str, *, name: str) -> AttackCounts:
