@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import ThresholdOptions
 from epsilometer.cli.options import flag, option
@@ -238,12 +238,14 @@ def _write(found: em.goals.AuditPlan, folder: Path) -> list[Path]:
     """Write the files of a plan to a folder."""
     from epsilometer.planning import wording
 
-    texts = {
-        PLAN: json.dumps(wording.described(found), indent=1, allow_nan=False) + "\n",
-        SIZES: wording.designs_csv(found),
-    }
-    figures = {FIGURE: found.plot()} if found.designs else {}
-    results.write_files(folder, texts, figures)
-    if not figures:  # a figure of an earlier plan would contradict this one
-        (folder / FIGURE).unlink(missing_ok=True)
-    return [folder / name for name in (*texts, *figures)]
+    written = [folder / PLAN, folder / SIZES]
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(wording.described(found), indent=1, allow_nan=False)
+    _files.write_text(folder / PLAN, f"{text}\n")
+    _files.write_text(folder / SIZES, wording.designs_csv(found))
+    # A figure of an earlier plan would contradict this one.
+    (folder / FIGURE).unlink(missing_ok=True)
+    if found.designs:
+        outputs.write_figure(found.plot(), folder / FIGURE)
+        written.append(folder / FIGURE)
+    return written

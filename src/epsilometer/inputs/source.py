@@ -99,11 +99,6 @@ class Source:
         return self.scores
 
     @property
-    def one_run(self) -> bool:
-        """Whether the scores are of canaries in one training run."""
-        return self.scores is not None and self.scores.one_run
-
-    @property
     def provable(self) -> Any:
         """The data that proofs are made from: scores of every model if known, otherwise counts."""
         return self.counts if self.models is None else self.models
