@@ -196,8 +196,6 @@ class ModelOptions:
     @property
     def words(self) -> dict[str, Any]:
         """The given assumptions, as `models.model_of` has them; None for a free strength."""
-        from epsilometer.model.family import mixing_of
-
         words = {name: value for name, value in given(self).items() if name not in NO_WORDS}
         if self.strength is not None:
             words["strength"] = None
@@ -205,9 +203,6 @@ class ModelOptions:
                 shown = _files.shown(self.strength)
                 refusal = f"expected --strength free or a number in [0, 1], got {shown}."
                 words["strength"] = number(self.strength, refusal)
-        if self.mixing is not None:
-            known: Any = mixing_of(self.mixing)
-            words["mixing"] = getattr(known, "rate", known.name)
         return words
 
     def made(self, kind: str, delta: float, *data: Any) -> Any:

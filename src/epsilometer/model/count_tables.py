@@ -104,7 +104,7 @@ class MeasuredBy:
         """What holds for all: None if any design is unknown or differs; the same for other parts."""
         known = list(several)
         values = {name: {getattr(each, name, None) for each in known} for name in MEASURED}
-        parts = {name: each.pop() for name, each in values.items() if len(each) == 1}
+        parts: dict[str, Any] = {name: v.pop() for name, v in values.items() if len(v) == 1}
         return cls(**parts) if parts.get(DESIGN_COLUMN) else None
 
 
