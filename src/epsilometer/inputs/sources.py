@@ -119,19 +119,16 @@ def of_result(
     result: Result, folder: Path | None = None, options: LossOptions = NO_OPTIONS
 ) -> Source:
     """A result and its data; the losses in its folder if options apply to those."""
-    label = "result" if folder is None else str(folder)
+    label, reread = "result" if folder is None else str(folder), None
     known: Any = result
-    reread = None
     if folder is None or losses_in(folder) is None:
         _refuse_loss_options(options, label)
     elif options.given is not None:
         return replace(read_folder_losses(folder, options), result=result)
     else:
         reread = partial(read_folder_losses, folder)
-    data: dict[str, Any] = {"scores": known.scores}
-    if result.kind == COUNT:
-        data["counts"] = result.data
-    return Source(label=label, result=result, reread=reread, **data)
+    counts = result.data if result.kind == COUNT else None
+    return Source(label=label, result=result, reread=reread, scores=known.scores, counts=counts)
 
 
 def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Source:
@@ -226,7 +223,6 @@ def _read_losses(
 
 
 def _statistic(options: LossOptions, recorded: str, label: str) -> Any:
-
     if options.statistic is None and recorded not in STATISTICS:
         # Code that a file names is not run unless the user names it too.
         raise InputError(
