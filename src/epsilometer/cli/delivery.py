@@ -169,7 +169,7 @@ class DeliveryOptions(GateOptions):
     force: bool = outputs.FORCE
     check_model: bool = options.CHECK_MODEL
 
-    def check(self, same: outputs.Same = outputs.never) -> None:
+    def check(self, same: outputs.Same | None = None) -> None:
         """Refuse what cannot be written, and what would be overwritten, before any work is done.
 
         ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.

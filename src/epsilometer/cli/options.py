@@ -22,7 +22,6 @@ from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 ENGINES = ("exact", "mcmc", "published")
-FREE = "free"
 #: Probability of the credible intervals by default, as in Python.
 DEFAULT_LEVEL = 0.9
 
@@ -199,7 +198,7 @@ class ModelOptions:
         words = {name: value for name, value in given(self).items() if name not in NO_WORDS}
         if self.strength is not None:
             words["strength"] = None
-            if self.strength != FREE:
+            if self.strength != "free":
                 shown = _files.shown(self.strength)
                 refusal = f"expected --strength free or a number in [0, 1], got {shown}."
                 words["strength"] = number(self.strength, refusal)

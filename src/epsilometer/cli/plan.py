@@ -206,7 +206,7 @@ def plan(
     from epsilometer.planning import wording
 
     wanted, chosen = goals.made(sides), sizes.made(design)
-    outputs.check_folder(output, force=force, same=outputs.never)
+    outputs.check_folder(output, force=force, same=lambda _: False)
     model, truth = scenario.made()
     settings = {"workers": os.cpu_count() or 1} | options.given(search)
     with results.counting("simulated audits") as on_progress:

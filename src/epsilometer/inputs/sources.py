@@ -127,7 +127,7 @@ def of_result(
         return replace(read_folder_losses(folder, options), result=result)
     else:
         reread = partial(read_folder_losses, folder)
-    counts = result.data if result.kind == COUNT else None
+    counts = known.data if known.kind == COUNT else None
     return Source(label=label, result=result, reread=reread, scores=known.scores, counts=counts)
 
 
