@@ -118,12 +118,10 @@ def run(argv: Sequence[str] | None = None) -> int:
             result: Any = app(args=arguments, prog_name="epsilometer", standalone_mode=False)
         sys.stdout.flush()
         code = int(result or 0)
-    except NotConvergedError as error:
-        message, code = str(error), NOT_CONVERGED
-    except TrainingError as error:
-        message, code, details, abandoned = str(error), BAD_INPUT, error.traceback, True
     except EpsilometerError as error:
-        message, code = str(error), BAD_INPUT
+        code = NOT_CONVERGED if isinstance(error, NotConvergedError) else BAD_INPUT
+        message, details = str(error), getattr(error, "traceback", "")
+        abandoned = isinstance(error, TrainingError)
     except _UsageProblem as error:
         message, code = error.format_message(), BAD_INPUT
     except BrokenPipeError:

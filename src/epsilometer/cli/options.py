@@ -75,17 +75,10 @@ LEVEL = option(
     "Probability of the credible intervals. Default: that of the configuration or result, or "
     f"{DEFAULT_LEVEL:g}.",
 )
-DETAILS = flag(
-    "Print everything: all parameters, bases, facts and warnings, not only the first screen.",
-    "--details",
-)
-CHECK_MODEL = flag("Compare alternative models.", "--check-model")
 INDEPENDENT_NOISE = flag(
     "Canaries: say also what is proven if their noise is independent and normal.",
     "--assume-independent-noise",
 )
-FIGURES = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
-PROCESSES = option("N", "Number of processes. Default: one per core.")
 SEED = option("N", "Random seed.", default=1)
 SIGNIFICANCE = option("A", "Error probability of a bound, or of each end.", default=0.05)
 STORE_VARIANT = option("V", "Stores: the variant whose losses are read.", "--variant")
@@ -195,7 +188,8 @@ class ModelOptions:
     @property
     def words(self) -> dict[str, Any]:
         """The given assumptions, as `models.model_of` has them; None for a free strength."""
-        words = {name: value for name, value in given(self).items() if name not in NO_WORDS}
+        words = given(self)
+        words = {name: words[name] for name in words if name not in ("model", "engine")}
         if self.strength is not None:
             words["strength"] = None
             if self.strength != "free":
@@ -225,10 +219,6 @@ class ModelOptions:
         if start is not None:
             return start.engine if start.provenance.engine == "mcmc" else None
         return chains_of(self.engine) if self.engine_name == "mcmc" else None
-
-
-#: Options that are not assumptions.
-NO_WORDS = ("model", "engine")
 
 
 def chains_of(engine: str | None) -> em.engines.McmcSettings:

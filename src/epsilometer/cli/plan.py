@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from epsilometer.planning.goals import Goal, Scenario
 
 PLAN, SIZES, FIGURE = "plan.json", "plan.csv", "plan.png"
-MANY, ONE_RUN, POOL = "many", "one-run", "pool"
 CURVES = ("gaussian", "laplace")
 
 
@@ -177,17 +176,17 @@ class SearchOptions:
     )
     simulations: int | None = option("N", "Simulated audits of a recommended size.")
     seed: int = options.SEED
-    workers: int | None = options.PROCESSES
+    workers: int | None = option("N", "Number of processes. Default: one per core.")
 
 
 @options.flat
 def plan(
     *,
     design: str = option(
-        f"{MANY}|{ONE_RUN}|{POOL}",
+        "many|one-run|pool",
         "Models with and without each challenge point, canaries of one training run, or a pool of "
         "models that share points.",
-        default=MANY,
+        default="many",
     ),
     scenario: ScenarioOptions,
     goals: GoalOptions,

@@ -96,8 +96,7 @@ class MeasuredBy:
 
     def columns(self) -> dict[str, str | float]:
         """Values for files: one column for each part that is known."""
-        parts = {part.name: getattr(self, part.name) for part in fields(self)}
-        return {name: value for name, value in parts.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def shared(cls, several: Iterable[MeasuredBy | None]) -> MeasuredBy | None:
