@@ -268,10 +268,9 @@ def check_claim(claim: float) -> None:
         _validate.non_negative("claim", claim)
 
 
-def given(*groups: Any) -> dict[str, Any]:
-    """The given options of some groups, by name."""
-    values = {name: value for group in groups for name, value in vars(group).items()}
-    return {name: value for name, value in values.items() if value is not None}
+def given(group: Any) -> dict[str, Any]:
+    """The given options of a group, by name."""
+    return {name: value for name, value in vars(group).items() if value is not None}
 
 
 class Panelled(TyperCommand):
