@@ -193,7 +193,7 @@ def of_losses(
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
-    return Source(label=label, scores=scores, losses=losses, flaws=flaws, **counted)
+    return Source(label=label, scores=scores, flaws=flaws, **counted)
 
 
 def _planned(sizes: Any, losses: Losses, label: str) -> PlannedOrder | None:
