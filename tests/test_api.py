@@ -111,7 +111,7 @@ CANARIES_HELD = {
 
 @pytest.mark.parametrize("kind", CANARIES_HELD)
 def test_the_same_posterior_from_every_kind_of_canaries(kind: str) -> None:
-    assert source_of(CANARIES_HELD[kind]).one_run
+    assert source_of(CANARIES_HELD[kind]).provable.one_run
     assert median(CANARIES_HELD[kind]) == median(CANARIES)
 
 
@@ -119,7 +119,7 @@ def test_the_same_posterior_from_every_kind_of_canaries(kind: str) -> None:
 def test_loss_and_member_in_files(ending: str, tmp_path: Path) -> None:
     frame, path = pandas.DataFrame(canary_table("loss")), tmp_path / f"canaries{ending}"
     frame.to_csv(path, index=False) if ending == ".csv" else frame.to_parquet(path)
-    assert source_of(path).one_run
+    assert source_of(path).provable.one_run
     assert median(path) == median(CANARIES)
     assert run(["prove", str(path), "--delta", "0.01"]) == 0
 

@@ -67,7 +67,7 @@ def _cell(kind: str | int, column: str, cell: str, place: str) -> Any:
 
 
 def _of_arrow(path: Path, kinds: Kinds, optional: Sequence[str]) -> dict[str, Any]:
-    arrow, name = _files.pyarrow(), path.name
+    name = path.name
     table = _files.read_parquet(path, most_rows=MOST_ROWS)
     required = [column for column in kinds if column not in optional]
     _files.check_columns(list(table.column_names), required, optional, where=name)
@@ -76,13 +76,11 @@ def _of_arrow(path: Path, kinds: Kinds, optional: Sequence[str]) -> dict[str, An
         values = table.column(column)
         if values.null_count and kinds[column] != ORDER:
             raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
-        try:
+        with _files.parquet(path) as arrow:
             if kinds[column] == TEXT:
                 columns[column] = _labels(arrow, values, column, name)
             else:
                 columns[column] = _numbers(arrow.types, values, column, kinds[column], name)
-        except (arrow.ArrowException, UnicodeDecodeError) as error:
-            raise _files.not_parquet(path, error) from None
     return columns
 
 

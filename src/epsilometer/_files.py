@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -111,16 +111,6 @@ def check_columns(
         raise InputError(f"{where}: column {twice[0]} occurs twice.")
 
 
-def records(
-    text: str, required: Sequence[str], optional: Sequence[str] = (), *, name: str
-) -> Iterator[tuple[dict[str, str], str]]:
-    """Rows of CSV text by column, each with its place; wrong columns are refused by name."""
-    header, rows, places = table(text, required, name=name)
-    check_columns(header, required, optional, where=f"{name} row 1")
-    for cells, place in zip(rows, places, strict=True):
-        yield dict(zip(header, cells, strict=True)), place
-
-
 def pyarrow() -> Any:
     """The library for Parquet, which is an extra."""
     need = "Parquet files need pyarrow"
@@ -128,10 +118,20 @@ def pyarrow() -> Any:
     return sys.modules["pyarrow"]
 
 
-def read_parquet(path: Path, *, most_rows: int | None = None) -> Any:
-    """A Parquet file as an Arrow table, or an error that names it."""
+@contextmanager
+def parquet(path: Path) -> Iterator[Any]:
+    """The library for Parquet, whose errors name this file, on one line."""
     arrow = pyarrow()
     try:
+        yield arrow
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        words = " ".join(str(error).split())
+        raise InputError(f"{path}: cannot be read as Parquet ({words}).") from None
+
+
+def read_parquet(path: Path, *, most_rows: int | None = None) -> Any:
+    """A Parquet file as an Arrow table, or an error that names it."""
+    with parquet(path) as arrow:
         footer = arrow.parquet.read_metadata(path)
         if most_rows is not None and footer.num_rows > most_rows:
             raise InputError(f"{path}: expected at most {most_rows} rows, got more.")
@@ -141,22 +141,12 @@ def read_parquet(path: Path, *, most_rows: int | None = None) -> Any:
                 f"{path}: expected {rows} rows as in its parts, got {footer.num_rows}."
             )
         return arrow.parquet.read_table(path, page_checksum_verification=True)
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise not_parquet(path, error) from None
-
-
-def not_parquet(path: Path, error: Exception) -> InputError:
-    """What is wrong with a Parquet file, on one line: Arrow's messages may have several."""
-    return InputError(f"{path}: cannot be read as Parquet ({' '.join(str(error).split())}).")
 
 
 def parquet_columns(path: Path) -> list[str]:
     """The names of the columns of a Parquet file, without reading it, or an error that names it."""
-    arrow = pyarrow()
-    try:
+    with parquet(path) as arrow:
         return list(arrow.parquet.read_schema(path).names)
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise not_parquet(path, error) from None
 
 
 def label(value: object, column: str, place: str) -> str:

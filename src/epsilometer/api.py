@@ -20,7 +20,6 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.held import source_of
 from epsilometer.inputs.source import LossOptions
 from epsilometer.judgement.objections import beyond_reach
-from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Thresholds
 from epsilometer.model.models import CurveModel
 from epsilometer.proofs import proof as proofs
@@ -130,8 +129,9 @@ def estimate(
     """
     source = source_of(data, LossOptions(failures=failures))
     known, chosen = answering.prepared(source, model, delta)
-    run: Any = engines.estimate
-    posterior = run(known, chosen, engine, on_progress=on_progress, on_message=on_message)
+    posterior = engines.estimate(
+        known, chosen, engine, on_progress=on_progress, on_message=on_message
+    )
     tell(posterior.warnings)
     return posterior
 
@@ -177,16 +177,12 @@ def prove(
     (True, True, True)
     """
     source = source_of(data, LossOptions(failures=failures))
-    known = source.asked
     if delta is None:
         if source.result is None:
             raise InputError("expected `delta=` with 0 <= delta < 1: it has no default.")
         delta = source.result.delta
     provable = source.provable
-    asked = Question(
-        error=known.get("error", proofs.ERROR) if error is None else error,
-        independent=known.get("independent", True) if independent is None else independent,
-    )
+    asked = answering.question_of(source, delta, error=error, independent=independent)
     sure: Any = {"error": asked.error, "independent": asked.independent}
     proof = proofs.prove(provable, delta=delta, claim=claim, **sure)
     tell(provable.flaws)

@@ -86,7 +86,6 @@ def test_losses_in_every_form(name: str, tmp_path: Path) -> None:
         LOSSES.write(path)
         expected = LOSSES
     found = read(path, LossOptions(statistic="loss", target_alpha=0.2))
-    assert found.losses == expected
     assert found.scores == em.attacks.scores_of(expected, em.attacks.Loss())
     counts = found.data("count")
     assert counts.measured == em.rows.MeasuredBy(
@@ -108,13 +107,14 @@ def test_objects_are_what_their_files_are(tmp_path: Path) -> None:
 
 
 def test_canaries_of_one_run_are_told_from_models() -> None:
-    assert read_text("score,member\n3,1\n2,0\n1,1\n", "a").one_run
-    assert not read_text("challenge_base,hypothesis,score\na,1,3\na,0,2\na,1,1\n", "a").one_run
+    assert read_text("score,member\n3,1\n2,0\n1,1\n", "a").provable.one_run
+    models = read_text("challenge_base,hypothesis,score\na,1,3\na,0,2\na,1,1\n", "a")
+    assert not models.provable.one_run
     several = "challenge_base,score,member\na,3,1\na,2,0\nb,1,1\nb,4,1\nb,0,0\n"
     runs = read_text(several, "a")
     # Canaries all the same, each base a run of its own; bounds of one run read all of them together.
-    assert runs.one_run
     assert runs.scores is not None
+    assert runs.scores.one_run
     separate = em.Scores.of_bases(runs.scores.bases, runs.scores.names)
     several_runs = compare(runs.scores, delta=0.01).rows
     as_models = compare(separate, delta=0.01).rows
@@ -186,7 +186,8 @@ def test_code_that_a_summary_names_is_not_run(
     assert not (tmp_path / "ran").exists()
     # The posterior needs no losses, and a name that the user gives is run.
     assert read(folder).counts == PLAIN
-    assert read(folder, LossOptions(statistic="hostile:look")).losses == LOSSES
+    scored = read(folder, LossOptions(statistic="hostile:look")).scores
+    assert scored == em.attacks.scores_of(LOSSES, em.attacks.Loss())
     assert (tmp_path / "ran").exists()
 
 
@@ -225,14 +226,14 @@ def test_results_of_the_whole_curve(tmp_path: Path) -> None:
     folder = written(tmp_path / "result", posterior)
     found = read(folder)
     assert found.scores == scores
-    assert not found.one_run
+    assert not found.provable.one_run
     with pytest.raises(InputError, match="the count model needs counts or losses, got scores"):
         found.data("count")
     # What an audit leaves beside it is what the published model is estimated from.
     em.estimate(CROSS, em.CountModel(delta=0.01)).save(folder / "count.nc")
     assert read(folder).data("count") == CROSS
     canaries = em.estimate(em.Scores.of_canaries([3, 1, 2.5], [2, 0, 0.5]), QUICK)
-    assert read(written(tmp_path / "canaries", canaries)).one_run
+    assert read(written(tmp_path / "canaries", canaries)).provable.one_run
 
 
 def test_folders_that_are_none(tmp_path: Path, published: em.engines.CountPosterior) -> None:

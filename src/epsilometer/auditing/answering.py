@@ -105,9 +105,8 @@ def result_for(
         return judged(source, question, on_message=on_message, origin=origin)
     data, chosen = prepared(source, model, delta)
     question = question or question_of(source, chosen.delta, **asked)
-    run: Any = engines.estimate
     engine = known.posterior.engine if known is not None and model is None else None
-    posterior = run(data, chosen, engine, on_message=on_message)
+    posterior = engines.estimate(data, chosen, engine, on_message=on_message)
     context = {} if origin is None else {"origin": origin}
     return result_of(posterior, question, scores=source.models, on_message=on_message, **context)
 

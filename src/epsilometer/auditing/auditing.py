@@ -38,6 +38,7 @@ from epsilometer.measurement.population import Population
 from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.proofs.proof import ERROR
 
+MODELS = (CountModel, CurveModel)
 DEFAULTS = AuditTable.model_fields
 SEED = 1
 
@@ -67,7 +68,7 @@ def of_objects(
 ) -> AuditConfig:
     """The audit of an algorithm on a population; ``given`` are settings of `em.audit`."""
     model = given.get("model", CURVE)
-    made = isinstance(model, CountModel | CurveModel)
+    made = isinstance(model, MODELS)
     if population is None:
         raise InputError(
             "expected a population too: em.audit(algorithm, population, delta=...), where the "
@@ -83,9 +84,10 @@ def of_objects(
         adjacency = ADJACENCIES[_validate.one_of("adjacency", adjacency, ADJACENCIES)]
     statistic = _statistic(given.get("statistic", AttackTable.model_fields["statistic"].default))
     challenge = given.get("challenge", "random")
-    bases = given.get("bases", DEFAULTS["challenge_bases"].default if counted(design) else 1)
+    bases = DEFAULTS["challenge_bases"].default if counted(design) else 1
     if counted(design) and not isinstance(challenge, str) and isinstance(challenge, Sequence):
-        bases = given.get("bases")  # one for each point
+        bases = None  # one for each point
+    bases = given.get("challenge_bases", bases)
     size = given.get("dataset_size")
     if size is None and not isinstance(bases, Sequence):
         size = _size(len(records), design, adjacency)
@@ -133,17 +135,11 @@ def _statistic(given: Any) -> Statistic:
     return loading.statistic_of(given, folder=Path(), place="`statistic=`")
 
 
-#: Where the settings of `em.audit` are in a file.
+#: The settings of `em.audit` that a file has, by table.
 TABLES = {
-    "bases": ("audit", "challenge_bases"),
-    "dataset_size": ("audit", "dataset_size"),
-    "challenge": ("audit", "challenge"),
-    "adjacency": ("audit", "adjacency"),
-    "seed": ("audit", "seed"),
-    "failures": ("audit", "failures"),
-    "statistic": ("attack", "statistic"),
-    "model": ("estimate", "model"),
-    "level": ("estimate", "level"),
+    "audit": ("challenge_bases", "dataset_size", "challenge", "adjacency", "seed", "failures"),
+    "attack": ("statistic",),
+    "estimate": ("model", "level"),
 }
 
 
@@ -155,10 +151,10 @@ def of_file(
         raise InputError(
             "`design=` is for an algorithm and a population; a file has its own in the table [audit]."
         )
-    tables: dict[str, dict[str, Any]] = {"audit": {}, "attack": {}, "estimate": {}}
-    for name, (table, key) in TABLES.items():
-        if name in given and not isinstance(given[name], CountModel | CurveModel):
-            tables[table][key] = given[name]
+    words = {key: value for key, value in given.items() if not isinstance(value, MODELS)}
+    tables = {
+        table: {key: words[key] for key in keys if key in words} for table, keys in TABLES.items()
+    }
     if deltas:
         tables["estimate"]["delta"] = deltas
     claim: Any = given.get("claim")
@@ -259,8 +255,9 @@ def audit(
         in ``variants``.
     """
     deltas = () if delta is None else tuple(np.atleast_1d(delta).tolist())
-    settings = {"claim": claim, "design": design, "bases": bases, "dataset_size": dataset_size}
-    settings |= {"challenge": challenge, "adjacency": adjacency, "seed": seed}
+    settings = {"claim": claim, "design": design, "dataset_size": dataset_size}
+    settings |= {"challenge": challenge, "challenge_bases": bases}
+    settings |= {"adjacency": adjacency, "seed": seed}
     settings |= {"statistic": statistic, "failures": failures, "model": model, "level": level}
     given = {name: value for name, value in settings.items() if value is not None}
     how = {"executor": executor, "workers": workers, "retries": retries}

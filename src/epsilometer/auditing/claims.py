@@ -101,17 +101,10 @@ def stated_claim(claim: Any, deltas: Sequence[float]) -> Any:
     An accountant is an object with ``claimed_epsilon`` or ``get_epsilon``, as those of Opacus and
     dp_accounting have it.  One that states no finite epsilon at any of the deltas promises nothing.
     """
-    for name in ("claimed_epsilon", "get_epsilon"):
-        if hasattr(claim, name):
-            return promise_of(getattr(claim, name), deltas)
-    return claim
-
-
-def promise_of(
-    accountant: Callable[[float], Any], deltas: Sequence[float]
-) -> Callable[[float], float] | NoPromise:
-    """What an accountant promises: a function of delta, or nothing, with the reason."""
-    reasons = []
+    names = [name for name in ("claimed_epsilon", "get_epsilon") if hasattr(claim, name)]
+    if not names:
+        return claim
+    accountant, reasons = getattr(claim, names[0]), []
     for delta in deltas:
         epsilon, reason = _epsilon_at(accountant, delta)
         if math.isfinite(epsilon):

@@ -169,19 +169,18 @@ def goal_of(
     config: Any, question: Any, *, until_width: float | None, until_proven: bool
 ) -> Goal | None:
     """The goal at which an audit stops, if any."""
-    if until_width is not None:
-        _validate.positive("until_width", until_width)
-        if until_proven:
-            raise InputError("`until_width=` and `until_proven=` both stop the audit; choose one.")
-    if config.model is None and (until_width is not None or until_proven):
+    if until_width is None and not until_proven:
+        return None
+    if until_width is not None and until_proven:
+        raise InputError("`until_width=` and `until_proven=` both stop the audit; choose one.")
+    if config.model is None:
         raise InputError(
             "`until_width=` and `until_proven=` are for many models: proofs from canaries and pools are "
             "valid for one planned analysis, so fix the number of runs or models in advance."
         )
     if until_width is not None:
-        return UntilWidth(wanted=until_width, level=question.level)
-    if not until_proven:
-        return None
+        wanted = _validate.positive("until_width", until_width)
+        return UntilWidth(wanted=wanted, level=question.level)
     if config.claim is None:
         raise InputError("`until_proven=` needs a claimed epsilon: `claim=`.")
     if not math.isfinite(config.claim.epsilon):

@@ -91,7 +91,8 @@ def audit(
     the result, and the report and figures written with it. Other existing files need --force. The
     table [estimate] has the assumptions; `estimate` on the result tries others without new models.
     """
-    from epsilometer.auditing.config import DEFAULT, chosen_store, read_audit
+    from epsilometer.auditing.auditing import of_file
+    from epsilometer.auditing.config import DEFAULT, chosen_store
     from epsilometer.measurement.engine import check_training
 
     if show_config:
@@ -103,21 +104,18 @@ def audit(
     verdict.check()
     outputs.check_ending(delivery.report, outputs.PAGE_ENDINGS, option="--report")
     outputs.check_folder(delivery.output)
-    table = {name: value for name, value in options.given(claims).items() if name != "claim_curve"}
-    table |= {"delta": deltas if len(deltas) > 1 else deltas[0]} if deltas else {}
+    given = {"level": claims.level, "claim": claims.stated(deltas)}
+    given = {name: value for name, value in given.items() if value is not None}
     how = {
         name: getattr(execution, name) for name in ("executor", "workers", "accept_changed_code")
     }
     with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
-        store = chosen_store(execution.store)
-        settings = read_audit(config, tables={"estimate": table}, store=store)
+        settings = of_file(config, deltas, given, chosen_store(execution.store))
         settings = settings.executed(
             on_progress="bar" if sys.stderr.isatty() else lines_of_progress(),
             on_message=results.warn,
             **how,
         )
-        if claims.claim_curve is not None:
-            settings = settings.claiming(claims.stated(settings.deltas))
         settings = settings.with_training_claim(results.warn)
     verdict.check_claim(settings.claim)
     if execution.only_first:

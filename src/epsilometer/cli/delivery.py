@@ -164,12 +164,15 @@ class DeliveryOptions(GateOptions):
         "the same data is replaced; other files need --force.",
     )
     report: Path | None = option("FILE", "Write a self-contained HTML report.", "--report")
-    details: bool = options.DETAILS
-    figures: Path | None = options.FIGURES
+    details: bool = flag(
+        "Print everything: all parameters, bases, facts and warnings, not only the first screen.",
+        "--details",
+    )
+    figures: Path | None = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
     force: bool = outputs.FORCE
-    check_model: bool = options.CHECK_MODEL
+    check_model: bool = flag("Compare alternative models.", "--check-model")
 
-    def check(self, same: outputs.Same = outputs.never) -> None:
+    def check(self, same: outputs.Same | None = None) -> None:
         """Refuse what cannot be written, and what would be overwritten, before any work is done.
 
         ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from epsilometer import _files
-from epsilometer._text import in_shell_words, paragraphs
+from epsilometer._text import in_shell_words, wrapped
 from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
@@ -39,28 +39,27 @@ CLOSED_PIPE = 141
 # typer does not export the base class of its errors: BadParameter, UsageError, ClickException.
 _UsageProblem: Any = typer.BadParameter.__mro__[2]
 
-#: What ``epsilometer`` alone prints: each text with the command that it is about.
-GUIDE = (
-    (
-        "Epsilometer estimates the privacy loss epsilon of a training algorithm from "
-        "membership-inference attacks, and proves lower bounds on it.",
-        "",
-    ),
-    (
-        "Audit your training (without a file: a small network on handwritten digits):",
-        "epsilometer audit audit.toml --output result --report report.html",
-    ),
-    (
-        "Estimate epsilon from a file of scores, losses or error counts:",
-        "epsilometer estimate scores.csv --delta 1e-5",
-    ),
-    (
-        "Test a claimed epsilon; the exit code is 3 if the attacks refute it:",
-        "epsilometer prove scores.csv --delta 1e-5 --claim 2 --fail-on proven",
-    ),
-    ("All commands, and the options of one:", "epsilometer -h\n  epsilometer estimate -h"),
-    ("A configuration file to start from:", "epsilometer audit --show-config"),
-)
+#: What ``epsilometer`` alone prints; paragraphs are wrapped, and commands are not.
+GUIDE = """\
+Epsilometer estimates the privacy loss epsilon of a training algorithm from membership-inference \
+attacks, and proves lower bounds on it.
+
+Audit your training (without a file: a small network on handwritten digits):
+  epsilometer audit audit.toml --output result --report report.html
+
+Estimate epsilon from a file of scores, losses or error counts:
+  epsilometer estimate scores.csv --delta 1e-5
+
+Test a claimed epsilon; the exit code is 3 if the attacks refute it:
+  epsilometer prove scores.csv --delta 1e-5 --claim 2 --fail-on proven
+
+All commands, and the options of one:
+  epsilometer -h
+  epsilometer estimate -h
+
+A configuration file to start from:
+  epsilometer audit --show-config
+"""
 
 app = typer.Typer(
     name="epsilometer",
@@ -106,8 +105,8 @@ def main(
 ) -> None:
     """Estimate the privacy of a training algorithm from membership-inference attacks."""
     if context.invoked_subcommand is None:
-        parts = (paragraphs([text]) + (f"  {line}\n" if line else "") for text, line in GUIDE)
-        results.say("\n".join(parts))
+        lines = ([line] if line[:2] in ("", "  ") else wrapped(line) for line in GUIDE.splitlines())
+        results.say("".join(f"{line}\n" for part in lines for line in part))
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -119,12 +118,10 @@ def run(argv: Sequence[str] | None = None) -> int:
             result: Any = app(args=arguments, prog_name="epsilometer", standalone_mode=False)
         sys.stdout.flush()
         code = int(result or 0)
-    except NotConvergedError as error:
-        message, code = str(error), NOT_CONVERGED
-    except TrainingError as error:
-        message, code, details, abandoned = str(error), BAD_INPUT, error.traceback, True
     except EpsilometerError as error:
-        message, code = str(error), BAD_INPUT
+        code = NOT_CONVERGED if isinstance(error, NotConvergedError) else BAD_INPUT
+        message, details = str(error), getattr(error, "traceback", "")
+        abandoned = isinstance(error, TrainingError)
     except _UsageProblem as error:
         message, code = error.format_message(), BAD_INPUT
     except BrokenPipeError:

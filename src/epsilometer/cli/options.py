@@ -22,7 +22,6 @@ from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 ENGINES = ("exact", "mcmc", "published")
-FREE = "free"
 #: Probability of the credible intervals by default, as in Python.
 DEFAULT_LEVEL = 0.9
 
@@ -76,17 +75,10 @@ LEVEL = option(
     "Probability of the credible intervals. Default: that of the configuration or result, or "
     f"{DEFAULT_LEVEL:g}.",
 )
-DETAILS = flag(
-    "Print everything: all parameters, bases, facts and warnings, not only the first screen.",
-    "--details",
-)
-CHECK_MODEL = flag("Compare alternative models.", "--check-model")
 INDEPENDENT_NOISE = flag(
     "Canaries: say also what is proven if their noise is independent and normal.",
     "--assume-independent-noise",
 )
-FIGURES = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
-PROCESSES = option("N", "Number of processes. Default: one per core.")
 SEED = option("N", "Random seed.", default=1)
 SIGNIFICANCE = option("A", "Error probability of a bound, or of each end.", default=0.05)
 STORE_VARIANT = option("V", "Stores: the variant whose losses are read.", "--variant")
@@ -196,18 +188,14 @@ class ModelOptions:
     @property
     def words(self) -> dict[str, Any]:
         """The given assumptions, as `models.model_of` has them; None for a free strength."""
-        from epsilometer.model.family import mixing_of
-
-        words = {name: value for name, value in given(self).items() if name not in NO_WORDS}
+        words = given(self)
+        words = {name: words[name] for name in words if name not in ("model", "engine")}
         if self.strength is not None:
             words["strength"] = None
-            if self.strength != FREE:
+            if self.strength != "free":
                 shown = _files.shown(self.strength)
                 refusal = f"expected --strength free or a number in [0, 1], got {shown}."
                 words["strength"] = number(self.strength, refusal)
-        if self.mixing is not None:
-            known: Any = mixing_of(self.mixing)
-            words["mixing"] = getattr(known, "rate", known.name)
         return words
 
     def made(self, kind: str, delta: float, *data: Any) -> Any:
@@ -231,10 +219,6 @@ class ModelOptions:
         if start is not None:
             return start.engine if start.provenance.engine == "mcmc" else None
         return chains_of(self.engine) if self.engine_name == "mcmc" else None
-
-
-#: Options that are not assumptions.
-NO_WORDS = ("model", "engine")
 
 
 def chains_of(engine: str | None) -> em.engines.McmcSettings:
@@ -284,10 +268,9 @@ def check_claim(claim: float) -> None:
         _validate.non_negative("claim", claim)
 
 
-def given(*groups: Any) -> dict[str, Any]:
-    """The given options of some groups, by name."""
-    values = {name: value for group in groups for name, value in vars(group).items()}
-    return {name: value for name, value in values.items() if value is not None}
+def given(group: Any) -> dict[str, Any]:
+    """The given options of a group, by name."""
+    return {name: value for name, value in vars(group).items() if value is not None}
 
 
 class Panelled(TyperCommand):

@@ -103,12 +103,6 @@ def write_figure(figure: Any, path: Path) -> None:
     _files.replace(path, lambda temporary: save_figure(figure, temporary, form=form))
 
 
-def never(folder: Path) -> bool:
-    """For folders whose files are always of something else."""
-    del folder
-    return False
-
-
 def _is_device(path: Path) -> bool:
     """A pipe or a device, such as /dev/stdout, which has no ending and nothing to lose."""
     return path.exists() and not path.is_file() and not path.is_dir()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import ThresholdOptions
 from epsilometer.cli.options import flag, option
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from epsilometer.planning.goals import Goal, Scenario
 
 PLAN, SIZES, FIGURE = "plan.json", "plan.csv", "plan.png"
-MANY, ONE_RUN, POOL = "many", "one-run", "pool"
 CURVES = ("gaussian", "laplace")
 
 
@@ -177,17 +176,17 @@ class SearchOptions:
     )
     simulations: int | None = option("N", "Simulated audits of a recommended size.")
     seed: int = options.SEED
-    workers: int | None = options.PROCESSES
+    workers: int | None = option("N", "Number of processes. Default: one per core.")
 
 
 @options.flat
 def plan(
     *,
     design: str = option(
-        f"{MANY}|{ONE_RUN}|{POOL}",
+        "many|one-run|pool",
         "Models with and without each challenge point, canaries of one training run, or a pool of "
         "models that share points.",
-        default=MANY,
+        default="many",
     ),
     scenario: ScenarioOptions,
     goals: GoalOptions,
@@ -206,7 +205,7 @@ def plan(
     from epsilometer.planning import wording
 
     wanted, chosen = goals.made(sides), sizes.made(design)
-    outputs.check_folder(output, force=force, same=outputs.never)
+    outputs.check_folder(output, force=force, same=lambda _: False)
     model, truth = scenario.made()
     settings = {"workers": os.cpu_count() or 1} | options.given(search)
     with results.counting("simulated audits") as on_progress:
@@ -238,12 +237,14 @@ def _write(found: em.goals.AuditPlan, folder: Path) -> list[Path]:
     """Write the files of a plan to a folder."""
     from epsilometer.planning import wording
 
-    texts = {
-        PLAN: json.dumps(wording.described(found), indent=1, allow_nan=False) + "\n",
-        SIZES: wording.designs_csv(found),
-    }
-    figures = {FIGURE: found.plot()} if found.designs else {}
-    results.write_files(folder, texts, figures)
-    if not figures:  # a figure of an earlier plan would contradict this one
-        (folder / FIGURE).unlink(missing_ok=True)
-    return [folder / name for name in (*texts, *figures)]
+    written = [folder / PLAN, folder / SIZES]
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(wording.described(found), indent=1, allow_nan=False)
+    _files.write_text(folder / PLAN, f"{text}\n")
+    _files.write_text(folder / SIZES, wording.designs_csv(found))
+    # A figure of an earlier plan would contradict this one.
+    (folder / FIGURE).unlink(missing_ok=True)
+    if found.designs:
+        outputs.write_figure(found.plot(), folder / FIGURE)
+        written.append(folder / FIGURE)
+    return written

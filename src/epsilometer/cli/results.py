@@ -6,9 +6,8 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,17 +148,6 @@ def losses_of(
     sources.refuse_variant(variant)
     losses = em.Losses.parse_csv(_standard_input(), name=STDIN_NAME)
     return losses, sources.design_for(losses, shadows)
-
-
-def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
-    """Write texts and figures into a folder, each file whole or not at all."""
-    from epsilometer.report.figures.chart import save_figure
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        _files.write_text(folder / name, text)
-    for name, figure in figures.items():
-        _files.replace(folder / name, partial(save_figure, figure))
 
 
 def written_to(paths: list[Path]) -> str:

@@ -122,10 +122,7 @@ def source_of(given: Any, options: LossOptions = NO_OPTIONS) -> Source:
     scores = _scores_of(given)
     if scores is not None:
         return sources.of_scores(scores, "scores", options)
-    made = _of_data(given, options)
-    if made is None:
-        raise refusal(given)
-    return made
+    return _of_data(given, options)
 
 
 def _scores_of(given: Any) -> Scores | None:
@@ -151,7 +148,7 @@ def _scores_of(given: Any) -> Scores | None:
     return scores_of_sides(*given) if sides else None
 
 
-def _of_data(given: Any, options: LossOptions) -> Source | None:
+def _of_data(given: Any, options: LossOptions) -> Source:
     """The source of measurements, counts, and tables."""
     if isinstance(given, SqliteStore):
         return sources.read(given.path, options)
@@ -167,4 +164,4 @@ def _of_data(given: Any, options: LossOptions) -> Source | None:
         text = _files.csv_text(list(columns), zip(*columns.values(), strict=True))
         name = "data" if isinstance(given, Mapping) else "data frame"
         return sources.read_text(text, name, options)
-    return None
+    raise refusal(given)

@@ -137,11 +137,10 @@ def _send_code_from(folder: Path) -> None:
 
     home = folder.resolve()
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
+        file = Path(getattr(module, "__file__", None) or "")
         # PyTorch has modules whose file does not exist.
-        if not file or not Path(file).is_file():
+        if name.startswith("epsilometer") or not file.is_file():
             continue
-        path = Path(file).resolve()
+        path = file.resolve()
         if path.parent.is_relative_to(home) and "site-packages" not in path.parts:
-            if not name.startswith("epsilometer"):
-                send_code_of(name)
+            send_code_of(name)

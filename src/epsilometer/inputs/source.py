@@ -11,8 +11,6 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import COUNT, CURVE
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.attacks.result import AttackResult, ErrorCurves
     from epsilometer.judgement.result import Result
     from epsilometer.model.counts import AttackCounts
@@ -57,9 +55,9 @@ class Source:
         The name of a file, the path of a folder, or the kind of object.
     counts, scores
         The data: one of the two or both.
-    losses, attack, target_alpha
-        The losses behind the scores, and how they are turned into counts: for a result, by the attack of
-        its audit; None for a file of scores.
+    attack, target_alpha
+        How the losses behind the scores are turned into counts: for a result, by the attack of its
+        audit; None for a file of scores, and for a pool.
     result
         The result that was read or given, if it was one.
     reread
@@ -71,7 +69,6 @@ class Source:
     label: str
     counts: AttackCounts | None = None
     scores: Scores | None = None
-    losses: Losses | PoolLosses | None = None
     attack: Callable[[], AttackResult] | None = None
     target_alpha: float = DEFAULT_RATE
     result: Result | None = None
@@ -99,11 +96,6 @@ class Source:
         return self.scores
 
     @property
-    def one_run(self) -> bool:
-        """Whether the scores are of canaries in one training run."""
-        return self.scores is not None and self.scores.one_run
-
-    @property
     def provable(self) -> Any:
         """The data that proofs are made from: scores of every model if known, otherwise counts."""
         return self.counts if self.models is None else self.models
@@ -128,9 +120,9 @@ class Source:
         if self.counts is not None:
             return self.counts
         beside: Any = self.answer(COUNT)
-        if self.losses is None and beside is not None:
+        if self.attack is None and beside is not None:
             return beside.data  # type: ignore[no-any-return]
-        if self.losses is None and self.reread is not None:
+        if self.attack is None and self.reread is not None:
             return self.reread()._counts()
         if self.attack is None:
             raise InputError(

@@ -87,14 +87,12 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
         return _read_losses(path, path.name, options)
     if columns:
         return of_scores(Scores.read(path), path.name, options)
-    return read_text(_files.load(path), path.name, options, as_json=kind == ".json")
+    return read_text(_files.load(path), path.name, options)
 
 
-def read_text(
-    text: str, name: str, options: LossOptions = NO_OPTIONS, *, as_json: bool = False
-) -> Source:
+def read_text(text: str, name: str, options: LossOptions = NO_OPTIONS) -> Source:
     """Read CSV or JSON text; ``name`` is the file in error messages."""
-    plain = not as_json and text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{")
+    plain = not count_tables.is_json(text, name=name)
     columns = header_of(text) if plain else []
     if plain:
         _files.check_separator(text, name=name)
@@ -114,27 +112,23 @@ def read_text(
             f"({', '.join(count_tables.COLUMNS)}), got {got}."
         )
     _refuse_loss_options(options, name)
-    read_counts = count_tables.parse_json if as_json else count_tables.parse
-    return Source(label=name, counts=AttackCounts(**read_counts(text, name=name)))
+    return Source(label=name, counts=AttackCounts.parse(text, name=name))
 
 
 def of_result(
     result: Result, folder: Path | None = None, options: LossOptions = NO_OPTIONS
 ) -> Source:
     """A result and its data; the losses in its folder if options apply to those."""
-    label = "result" if folder is None else str(folder)
+    label, reread = "result" if folder is None else str(folder), None
     known: Any = result
-    reread = None
     if folder is None or losses_in(folder) is None:
         _refuse_loss_options(options, label)
     elif options.given is not None:
         return replace(read_folder_losses(folder, options), result=result)
     else:
         reread = partial(read_folder_losses, folder)
-    data: dict[str, Any] = {"scores": known.scores}
-    if result.kind == COUNT:
-        data["counts"] = result.data
-    return Source(label=label, result=result, reread=reread, **data)
+    counts = known.data if known.kind == COUNT else None
+    return Source(label=label, result=result, reread=reread, scores=known.scores, counts=counts)
 
 
 def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Source:
@@ -199,7 +193,7 @@ def of_losses(
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
-    return Source(label=label, scores=scores, losses=losses, flaws=flaws, **counted)
+    return Source(label=label, scores=scores, flaws=flaws, **counted)
 
 
 def _planned(sizes: Any, losses: Losses, label: str) -> PlannedOrder | None:
@@ -229,7 +223,6 @@ def _read_losses(
 
 
 def _statistic(options: LossOptions, recorded: str, label: str) -> Any:
-
     if options.statistic is None and recorded not in STATISTICS:
         # Code that a file names is not run unless the user names it too.
         raise InputError(

@@ -96,21 +96,15 @@ class MeasuredBy:
 
     def columns(self) -> dict[str, str | float]:
         """Values for files: one column for each part that is known."""
-        parts = {part.name: getattr(self, part.name) for part in fields(self)}
-        return {name: value for name, value in parts.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def shared(cls, several: Iterable[MeasuredBy | None]) -> MeasuredBy | None:
         """What holds for all: None if any design is unknown or differs; the same for other parts."""
         known = list(several)
-        designs = {None if measurement is None else measurement.design for measurement in known}
-        if len(designs) != 1 or None in designs:
-            return None
-        parts: dict[str, Any] = {}
-        for part in fields(cls):
-            values = {getattr(measurement, part.name) for measurement in known}
-            parts[part.name] = values.pop() if len(values) == 1 else None
-        return cls(**parts)
+        values = {name: {getattr(each, name, None) for each in known} for name in MEASURED}
+        parts: dict[str, Any] = {name: v.pop() for name, v in values.items() if len(v) == 1}
+        return cls(**parts) if parts.get(DESIGN_COLUMN) else None
 
 
 #: Columns of files that describe how counts were measured, the same in every row.
@@ -134,19 +128,22 @@ def check_counts(columns: Mapping[str, IntArray], places: Sequence[str]) -> None
                 raise InputError(f"{places[row]}: expected {expected}, got {got}.")
 
 
+def is_json(text: str, *, name: str) -> bool:
+    """Whether text is JSON: by the name of its file, or if it begins with a bracket."""
+    return name.lower().endswith(".json") or text.lstrip("\ufeff \t\r\n")[:1] in ("[", "{")
+
+
 def parse(text: str, *, name: str) -> dict[str, Any]:
-    """Arguments of `AttackCounts`: from JSON if the first character is a bracket, otherwise CSV."""
-    start = text.lstrip("\ufeff \t\r\n")[:1]
-    return parse_json(text, name=name) if start in ("[", "{") else parse_csv(text, name=name)
+    """Arguments of `AttackCounts` from JSON or CSV text; ``name`` is the file in error messages."""
+    if is_json(text, name=name):
+        return _assemble(_json_records(text, name=name), name=name)
+    header, rows, places = _files.table(text, COLUMNS, name=name)
+    _files.check_columns(header, COLUMNS, OPTIONAL, where=f"{name} row 1")
+    records = [dict(zip(header, cells, strict=True)) for cells in rows]
+    return _assemble(list(zip(records, places, strict=True)), name=name)
 
 
-def parse_csv(text: str, *, name: str) -> dict[str, Any]:
-    """The same from CSV text; ``name`` names the file in error messages."""
-    return _assemble(list(_files.records(text, COLUMNS, OPTIONAL, name=name)), name=name)
-
-
-def parse_json(text: str, *, name: str) -> dict[str, Any]:
-    """The same from JSON text."""
+def _json_records(text: str, *, name: str) -> list[tuple[dict[str, Any], str]]:
     try:
         data = json.loads(text, parse_constant=_no_constant)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -162,7 +159,7 @@ def parse_json(text: str, *, name: str) -> dict[str, Any]:
         if not isinstance(item, dict):
             raise InputError(f"{place}: expected an object, got {_files.shown(item)}.")
         _files.check_columns(list(item), COLUMNS, OPTIONAL, where=place)
-    return _assemble(records, name=name)
+    return records
 
 
 def _no_constant(word: str) -> float:

@@ -238,11 +238,8 @@ class AttackCounts(Plotted, view="data.COUNTS"):
 
     @classmethod
     def read(cls, source: str | PathLike[str]) -> AttackCounts:
-        """Read counts from a file: JSON if its name ends in .json, otherwise CSV."""
-        parse = count_tables.parse_csv
-        if Path(source).suffix.lower() == ".json":
-            parse = count_tables.parse_json
-        return cls(**parse(_files.load(source), name=Path(source).name))
+        """Read counts from a file of JSON or CSV."""
+        return cls.parse(_files.load(source), name=Path(source).name)
 
     @classmethod
     def parse(cls, text: str, *, name: str) -> AttackCounts:
@@ -280,31 +277,18 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         _files.write_text(path, text)
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
-        """The bases that differ up to the model's symmetries, and how often each occurs.
+        """The bases that differ up to the model's symmetries, and which of them each row is.
 
         Exchanging the hypotheses and reflecting the decisions leave every mass of the model
         unchanged, so (X, N0, Y, N1), (Y, N1, X, N0), (N0 - X, N0, N1 - Y, N1) and
         (N1 - Y, N1, N0 - X, N0) are one case.
         """
-        unique, which = self._kinds()
-        return counts_of(*unique.T), np.bincount(which).astype(np.int64)
-
-    def which_distinct(self) -> IntArray:
-        """For each row, the index of its :meth:`distinct` case."""
-        return self._kinds()[1]
-
-    def _kinds(self) -> tuple[IntArray, IntArray]:
         x, n0, y, n1 = self._columns
-        best, rows = np.stack([x, n0, y, n1], axis=1), np.arange(len(self))
-        # Represent each row by the one of its four forms that sorts first.
-        for other in ((y, n1, x, n0), (n0 - x, n0, n1 - y, n1), (n1 - y, n1, n0 - x, n0)):
-            form = np.stack(other, axis=1)
-            differs = form != best
-            first = np.argmax(differs, axis=1)
-            smaller = differs.any(axis=1) & (form[rows, first] < best[rows, first])
-            best[smaller] = form[smaller]
-        unique, which = np.unique(best, axis=0, return_inverse=True)
-        return unique, which.ravel().astype(np.int64)
+        forms = (x, n0, y, n1), (y, n1, x, n0), (n0 - x, n0, n1 - y, n1), (n1 - y, n1, n0 - x, n0)
+        rows = zip(*(np.transpose(form).tolist() for form in forms), strict=True)
+        first = [min(row) for row in rows]  # the form that sorts first stands for all
+        unique, which = np.unique(first, axis=0, return_inverse=True)
+        return counts_of(*unique.T), which.ravel().astype(np.int64)
 
 
 def counts_of(x: Any, n0: Any, y: Any, n1: Any, **labels: Any) -> AttackCounts:

@@ -42,10 +42,6 @@ class NormalScatter:
     def distribution(self, z: ArrayLike) -> FloatArray:
         return np.asarray(ndtr(np.asarray(z, dtype=float)))
 
-    def log_density(self, z: ArrayLike) -> FloatArray:
-        deviation = np.asarray(z, dtype=float)
-        return np.asarray(-0.5 * deviation * deviation - 0.5 * math.log(2 * math.pi))
-
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
         return rng.standard_normal(size)
 
@@ -63,10 +59,6 @@ class UniformScatter:
     def distribution(self, z: ArrayLike) -> FloatArray:
         deviation = np.asarray(z, dtype=float)
         return np.clip(0.5 + deviation / (2 * self.reach), 0.0, 1.0)
-
-    def log_density(self, z: ArrayLike) -> FloatArray:
-        inside = np.abs(np.asarray(z, dtype=float)) <= self.reach
-        return np.where(inside, -math.log(2 * self.reach), -np.inf)
 
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
         return rng.uniform(-self.reach, self.reach, size)

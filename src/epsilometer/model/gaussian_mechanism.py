@@ -58,10 +58,8 @@ def _newton(mu: FloatArray, delta: float) -> FloatArray:
     # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.
     epsilon = np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0)
     for _ in range(100):
-        log_first, log_second = (
-            log_ndtr(mu / 2 - epsilon / mu),
-            epsilon + log_ndtr(-mu / 2 - epsilon / mu),
-        )
+        log_first = log_ndtr(mu / 2 - epsilon / mu)
+        log_second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             log_delta = log_first + np.log1p(-np.exp(np.minimum(log_second - log_first, 0.0)))
             # The derivative of delta is minus the second term.

@@ -106,11 +106,8 @@ class IndependentBinomial(Likelihood):
     ) -> FloatArray:
         """Log probability of each base's counts; the last axis of alpha and beta is the base."""
         total: FloatArray = np.asarray(0.0)
-        for count, trials, rate in (
-            (counts.false_positives, counts.trials_h0, np.asarray(alpha, dtype=float)),
-            (counts.false_negatives, counts.trials_h1, np.asarray(beta, dtype=float)),
-        ):
-            rest = trials - count
+        for (count, trials), rates in zip(counts.by_hypothesis, (alpha, beta), strict=True):
+            rate, rest = np.asarray(rates, dtype=float), trials - count
             choose = gammaln(trials + 1) - gammaln(count + 1) - gammaln(rest + 1)
             total = total + choose + xlogy(count, rate) + xlog1py(rest, -rate)
         return np.asarray(total)

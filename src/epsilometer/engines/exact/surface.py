@@ -77,7 +77,7 @@ class AttackSurface:
     ) -> AttackSurface:
         """The surface of counts at a refinement step, ready for the given deltas."""
         treatment = treatment_of(likelihood)
-        distinct, multiplicity = counts.distinct()
+        distinct, which = counts.distinct()
         resolution = Resolution.number(refinement, planar=treatment.planar).for_bases(len(counts))
         nuisance = treatment.grid(likelihood, counts, resolution.nuisance)
         kernel = treatment.kernel(likelihood, distinct, nuisance)
@@ -88,7 +88,7 @@ class AttackSurface:
             likelihood=likelihood,
             kernel=kernel,
             nuisance=nuisance,
-            multiplicity=multiplicity.astype(float),
+            multiplicity=np.bincount(which).astype(float),
             resolution=resolution,
             deltas=tuple(sorted({max(part) for part in (blunt, wanted) if part})),
             refinement=refinement,
@@ -161,7 +161,7 @@ class AttackSurface:
     def without(self, row: int) -> AttackSurface:
         """The same likelihood without one base."""
         fewer = self.multiplicity.copy()
-        fewer[self.counts.which_distinct()[row]] -= 1
+        fewer[self.counts.distinct()[1][row]] -= 1
         refinements = self.refinements.items()
         others = {
             refinement: replace(it, multiplicity=fewer, refinements={})
@@ -198,7 +198,7 @@ class AttackSurface:
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each kind of base: its rows of the counts, and its log likelihood (point, nuisance node)."""
-        rows = self.counts.which_distinct()
+        rows = self.counts.distinct()[1]
         area = _log_area(epsilon, strength, delta)[:, None]
         for attacks, logs in self._each_part(epsilon, strength, delta, _unchanged):
             for number, attack in enumerate(attacks):
