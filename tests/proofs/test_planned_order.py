@@ -139,6 +139,31 @@ def test_a_store_in_progress_proves_from_the_pairs_before_the_first_gap(tmp_path
     assert len(test.planned_order) == 12 + 5
 
 
+def test_pairs_that_arrive_out_of_order_wait_for_those_before_them(tmp_path: Path) -> None:
+    """Otherwise every arrival would be another path, and the largest capital on any would count."""
+    rng, size = np.random.default_rng(12), 200
+    loss = rng.laplace(size=(2, size)) + 30 - np.array([[0.0], [1.0]])
+    proven, complete = [], []
+    for first in (95, 1, 0):
+        path = tmp_path / f"{first}.db"
+        with SqliteStore(path) as store:
+            whole = plan(bases=1, replicates=size)
+            store.prepare(whole)
+            store.add(
+                LossRow(0, side, number, "", float(loss[side, number]))
+                for side in (0, 1)
+                for number in range(first, size)
+            )
+            scores = em.attacks.scores_of(store.losses(whole.sizes, ""), em.attacks.Loss())
+        test: PairTest = claim_test_of(scores)  # type: ignore[assignment]
+        assert test.planned_order is not None
+        complete.append(len(test.planned_order))
+        proven.append(em.prove(scores, delta=0.0).at_least)
+    assert complete == [0, 0, size]
+    assert proven[:2] == [0, 0]
+    assert proven[2] > 0
+
+
 def test_claims_over_delta_are_refuted_together_along_one_path() -> None:
     rng = np.random.default_rng(5)
     scores = em.Scores(without=[rng.normal(size=60)], with_point=[rng.normal(size=60) + 2])

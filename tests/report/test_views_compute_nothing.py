@@ -61,11 +61,17 @@ READ = {
         *("Solution.bases", "Solution.grid"),
     ),
     "proofs/evidence.py": (
-        *("Evidence.described", "Evidence.plotted", "Evidence.sentence", "_most"),
+        *(
+            "Evidence.counted",
+            "Evidence.described",
+            "Evidence.plotted",
+            "Evidence.sentence",
+            "_most",
+        ),
     ),
     "proofs/proof.py": (
         *("ConditionalProof.described", "ConditionalProof.finding"),
-        *("Proof.described", "Proof.hopeless", "rounded_down"),
+        *("Proof.described", "Proof.hopeless", "Proof.source", "rounded_down"),
     ),
 }
 

@@ -169,6 +169,8 @@ def scores_of(
     kept: dict[str, list[FloatArray]] = {}
     pairs: list[tuple[int, int]] = []
     together, alone, limit = False, 0, most_pairs or np.inf
+    # Failures that are dropped leave gaps that are never filled.
+    planned = losses.planned_order is not None and failures != "dropped"
     whole: list[int] = []
     for base, name in enumerate(losses.names):
         rows = np.flatnonzero(losses.base == base)
@@ -190,7 +192,8 @@ def scores_of(
             continue
         kept[name] = [values[side] for side in sides]
         whole.append(base)
-        pairs.append(pairs_of(*(number[side & (number < limit)] for side in sides)))
+        numbers = (number[side & (number < limit)] for side in sides)
+        pairs.append(pairs_of(*numbers, from_zero=planned))
     if not kept:
         raise InputError("expected losses of both hypotheses in at least one base, got none.")
     without, with_point = zip(*kept.values(), strict=True)
@@ -200,7 +203,7 @@ def scores_of(
     # What was begun in bases that are left out counts in the last one.
     pairs[-1] = pairs[-1][0], pairs[-1][1] + alone
     scores = Scores(dependent=together, **sides_of).with_pairs(pairs)
-    if losses.planned_order is not None and failures != "dropped":
+    if planned and losses.planned_order is not None:
         scores = scores.in_planned_order(losses.planned_order.take(whole))
     return scores.with_flaws(repeats(losses))
 

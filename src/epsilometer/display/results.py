@@ -240,7 +240,7 @@ def _proof_table(found: Proof) -> Table:
         ]
     notes = [f"Assumes {found.assumes}."]
     if found.evidence is not None:
-        notes.append(f"Where it comes from: {found.evidence.sentence}.")
+        notes.append(f"{capital(found.source)}.")
     if found.conditional is not None:
         rows.append(("if noise is independent", rounded_down(found.conditional.at_least, 3)))
         notes.append(f"If {CONDITION}: {found.conditional.finding}.")

@@ -1,9 +1,10 @@
 """The coordinator: hands out models to train, collects and commits losses, gives up on failures.
 
 Only this process writes to the store.  Results do not depend on which worker trains a model or in which
-order, because each model has its own random stream.  Models are trained in the planned order of pairs, so
-that an unfinished audit has few models without a partner.  If another process trains for the same store,
-chunks are taken in random order, so that the two rarely train the same model (if they do, one loss is kept).
+order, because each model has its own random stream.  Models are trained in the planned order of pairs,
+so that an unfinished audit has few models without a partner.  If another process trains for the same
+store, chunks are taken in random order, so that the two rarely train the same model (and if they do, one
+loss is kept).
 """
 
 import random

@@ -87,8 +87,7 @@ class BaseScores:
         if not self.tied:
             return [labels]
         block = np.repeat(np.arange(len(sizes)), sizes)
-        digest = sha256(self.zeros.tobytes() + self.ones.tobytes()).digest()
-        rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
+        rng = seeded_by(self.zeros, self.ones)
         return [labels[np.lexsort((rng.random(len(labels)), block))] for _ in range(count)]
 
     @property
@@ -191,16 +190,28 @@ class BaseScores:
         )
 
 
-def pairs_of(without: ArrayLike, with_point: ArrayLike) -> tuple[int, int]:
+def seeded_by(*columns: IntArray) -> np.random.Generator:
+    """Random numbers for breaking ties and shuffling, which follow from the data alone."""
+    digest = sha256(b"".join(column.tobytes() for column in columns)).digest()
+    return np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
+
+
+def pairs_of(
+    without: ArrayLike, with_point: ArrayLike, *, from_zero: bool = False
+) -> tuple[int, int]:
     """Numbers of complete and of begun pairs, from the numbers of the models on both sides.
+
+    ``from_zero``: pairs are numbered from 0, and behind a number that is missing none is complete.
 
     Examples
     --------
-    >>> pairs_of([0, 1, 2, 4], [0, 1, 4])
-    (2, 4)
+    >>> pairs_of([0, 1, 2, 4], [0, 1, 4]), pairs_of([0, 2], [0, 2], from_zero=True)
+    ((2, 4), (1, 2))
     """
     begun = np.union1d(without, with_point)
     whole = np.isin(begun, without) & np.isin(begun, with_point)
+    if from_zero:
+        whole &= begun == np.arange(len(begun))
     return int(np.argmin(np.append(whole, False))), len(begun)
 
 

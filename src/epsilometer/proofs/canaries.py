@@ -10,7 +10,7 @@ import numpy as np
 
 from epsilometer._arrays import IntArray
 from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run_fdp
-from epsilometer.baselines.scores import CanaryScoreAuditor, Ranks
+from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.scores import Scores
@@ -44,13 +44,24 @@ def auditor_of(base: BaseScores) -> CanaryScoreAuditor:
     return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
 
 
-def useful_ranks(canaries: int, error: float, *, both: bool) -> IntArray:
-    """Numbers of guesses at an end, known before the scores: those that could prove something.
+def ranks_of(canaries: int) -> IntArray:
+    """Numbers of guesses at an end, known before the scores.
 
-    They share the error.  The bound of r guesses that are all correct is at most
-    -log(level^(-1/r) - 1), so with r <= log2(1 / level) no outcome proves anything.
+    About half of the canaries are members, hardly ever fewer than the largest rank: of perfect scores
+    all guesses are right.
     """
-    ranks = Ranks(RATIO).of(max(canaries // 2, 1))
+    largest = max(canaries / 2 - math.sqrt(canaries), 1.0)
+    halved = largest / RATIO ** np.arange(math.log(largest, RATIO) + 1)
+    return np.unique(np.rint(halved)).astype(np.int64)
+
+
+def useful_ranks(canaries: int, error: float, *, both: bool) -> IntArray:
+    """Those of the ranks that could prove something; they share the error.
+
+    The bound of r guesses that are all correct is at most -log(level^(-1/r) - 1), so with
+    r <= log2(1 / level) no outcome proves anything.
+    """
+    ranks = ranks_of(canaries)
     guesses = ranks * 2 if both else ranks
     while len(ranks) and 2.0 ** -guesses[0] >= error / len(ranks):
         ranks, guesses = ranks[1:], guesses[1:]
@@ -60,18 +71,14 @@ def useful_ranks(canaries: int, error: float, *, both: bool) -> IntArray:
 def guesses_at(base: BaseScores, ranks: IntArray, *, both: bool) -> tuple[IntArray, IntArray]:
     """Number of guesses at each rank, and how many of these are correct.
 
-    The highest scores are called members and, for ``both`` ends, as many of the lowest non-members.
-    Equal scores are guessed together, so the coins never decide which canaries are guessed.
+    The highest scores are called members and, for ``both`` ends, as many of the lowest non-members.  The
+    bound is for a fixed number of guesses, so ties are broken at random.
     """
-    ones, zeros = (np.append(0, np.cumsum(side)) for side in (base.ones, base.zeros))
-    canaries = ones + zeros
-    high = np.searchsorted(canaries, ranks)
-    guesses, right = canaries[high], ones[high]
-    if both:
-        low = np.searchsorted(canaries, canaries[-1] - ranks, side="right") - 1
-        low = np.maximum(low, high)  # a score is not guessed twice
-        guesses, right = guesses + canaries[-1] - canaries[low], right + zeros[-1] - zeros[low]
-    return guesses, right
+    members = base.orders(1)[0]
+    right = np.cumsum(members)[ranks - 1]
+    if not both:
+        return ranks, right
+    return 2 * ranks, right + np.cumsum(1 - members[::-1])[ranks - 1]
 
 
 def bound_of(base: BaseScores, delta: float, error: float) -> tuple[float, str]:
@@ -160,6 +167,5 @@ class OneRunTest:
         if self.independent:
             sizes = sizes.sum(keepdims=True)
         canaries = math.ceil(times * sizes.max())
-        # Equal scores are guessed together, so that all canaries are guessed.
         perfect = BaseScores.of(np.zeros(canaries // 2), np.ones(canaries - canaries // 2))
         return bound_of(perfect, delta, error / len(sizes))[0]

@@ -21,7 +21,7 @@ SHARE_OF_STEP, LEAST_STEP = 0.8, 0.05
 def ceiling(refuted: Callable[[float], bool]) -> float:
     """The epsilon up to which the best possible outcome refutes every claim.
 
-    A larger claim is not refuted where a smaller one is not: no need to follow every step.
+    E-values of best outcomes fall with epsilon: no need to follow every step.
     """
     low, high = 0.0, 1.0
     while high < LARGEST_CLAIM and refuted(high):
@@ -29,7 +29,7 @@ def ceiling(refuted: Callable[[float], bool]) -> float:
     while high - low > ACCURACY:
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return min(low, LARGEST_CLAIM)
 
 
 def times_enough(most_provable: Callable[[float], float], claim: float, size: int) -> float | None:

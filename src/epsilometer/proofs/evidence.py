@@ -41,7 +41,8 @@ class Evidence:
     path
         Logarithm of the capital after every pair; empty if all data are analysed at once.
     ordered
-        Whether the path is in an order that was planned, so that its largest value counts.
+        Whether the path is in an order that was planned, so that its largest value counts, and bases and
+        pairs behind it do not.
     """
 
     epsilon: float
@@ -74,10 +75,18 @@ class Evidence:
         }
 
     @property
+    def counted(self) -> tuple[int, float]:
+        """The number of pairs and the log capital that count: the largest if planned, else the last."""
+        walk = np.append(0.0, self.path)
+        pairs = int(np.argmax(walk)) if self.ordered else len(self.path)
+        return pairs, float(walk[pairs])
+
+    @property
     def plotted(self) -> tuple[IntArray, FloatArray]:
-        """Numbers of pairs, at most `POINTS`, and the capital after each as a power of 10."""
+        """Numbers of pairs, about `POINTS`, and the capital after each as a power of 10."""
         size = len(self.path)
-        pairs = np.unique(np.linspace(1, size, min(size, POINTS)).astype(np.int64))
+        some = np.linspace(1, size, min(size, POINTS)).astype(np.int64)
+        pairs = np.union1d(some, max(self.counted[0], 1)) if size else some
         return pairs, self.path[pairs - 1] / np.log(10)
 
 

@@ -19,7 +19,8 @@ f0(x) without and f1(x) with the canary, whose coin is fair, is at most
 whatever was learnt from other canaries.  The product of f_coin(x) / (C / 2) over all canaries has mean
 at most 1.  The f are ratios to the nearest allowed pair, for one alternative: the separation at which
 the product is expected to reach 1 / error.  Cells are ranks among the earlier canaries, so only the
-order of scores matters.  Canaries are taken in a random order, drawn without looking at their scores.
+order of scores matters.  Canaries are taken in a random order that nobody could choose, neither by their
+scores nor by their coins: its seed is a digest of both.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import rankdata
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.base_scores import BaseScores, seeded_by
 from epsilometer.model.families import Gaussian
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.ceiling import ceiling
@@ -132,9 +133,9 @@ def cell_counts(rank: IntArray, coins: IntArray, order: IntArray) -> IntArray:
     return counts
 
 
-def log_e_value(counts: IntArray, epsilon: float, delta: float, error: float) -> float:
+def log_e_value(counts: IntArray | FloatArray, epsilon: float, delta: float, error: float) -> float:
     """Log e-value against the claim, from the numbers of canaries in cells."""
-    mu, canaries = separation(epsilon, delta), int(counts.sum())
+    mu, canaries = separation(epsilon, delta), float(counts.sum())
     if not canaries:
         return 0.0
     # A canary has information of about exp(-mu^2 / 8) / 4 on mu.
@@ -177,12 +178,12 @@ def _ranks(runs: tuple[BaseScores, ...]) -> tuple[IntArray, IntArray]:
 
 
 def _counts_of(without: IntArray, with_point: IntArray) -> IntArray:
-    """The same in a random order, which neither scores nor coins have chosen."""
+    """How many fall into each cell, learnt in a random order; its seed is a digest of the data."""
     rank, coins = (
         np.concatenate([without, with_point]),
         np.repeat([0, 1], [len(without), len(with_point)]),
     )
-    return cell_counts(rank, coins, np.random.default_rng(len(rank)).permutation(len(rank)))
+    return cell_counts(rank, coins, seeded_by(rank, coins).permutation(len(rank)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -260,5 +261,6 @@ class IndependentNoiseTest(ByEValue):
         if delta == 0:
             return 0.0
         size = math.ceil(times * float((self.scores.trials_h0 + self.scores.trials_h1).sum()))
-        best = _counts_of(*np.split(np.arange(size), [size // 2]))
+        # Excluded canaries evenly in the lower half of the cells, included ones in the upper half.
+        best = np.repeat(np.eye(2), CELLS // 2, axis=1) * max(size - WARM_UP, 0) / CELLS
         return ceiling(lambda epsilon: log_e_value(best, epsilon, delta, error) >= -math.log(error))

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 
 import numpy as np
 from scipy.stats import chi2, rankdata
 
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.model.base_scores import BaseScores
+from epsilometer.model.base_scores import BaseScores, seeded_by
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.capital import along, capitals
@@ -193,8 +192,9 @@ class PairTest:
         del error
         path = self.path(epsilon, delta) if self.independent else None
         bettors = bettors_against(epsilon, delta)
-        found = evidence_of(self.outcomes, self.names, epsilon, bettors, path)
-        return replace(found, ordered=self.planned_order is not None)
+        return evidence_of(
+            self.outcomes, self.names, epsilon, bettors, path, order=self.planned_order
+        )
 
     def at_best(self, times: float = 1.0) -> PairTest:
         """The same test with the best possible outcome, of so many times as many models."""
@@ -214,8 +214,12 @@ def evidence_of(
     epsilon: float,
     bettors: Bettors,
     path: FloatArray | None = None,
+    order: IntArray | None = None,
 ) -> Evidence:
-    """Where the capital comes from; without a path bases share models, and none multiplies others."""
+    """Where the capital comes from; without a path bases share models, and none multiplies others.
+
+    In a planned order, each base has what was won on its pairs until the capital was largest.
+    """
     used = bettors.used
     logs = capitals(outcomes, bettors, used)
     weighed = np.log(bettors.weight[used]) + (logs.sum(axis=0) if path is not None else logs)
@@ -226,9 +230,16 @@ def evidence_of(
         path = np.empty(0)
     else:
         won = logs @ share
-    labels = names or [str(n) for n in range(len(logs))]
-    bases, thresholds = ranked(labels, won), thresholds_of(bettors, used, share)
-    return Evidence(epsilon=epsilon, bases=bases, thresholds=thresholds, path=path)
+    if order is not None:
+        counted = int(np.argmax(np.append(0.0, path)))
+        won = np.bincount(order[:counted, 0], np.diff(path, prepend=0.0)[:counted], len(logs))
+    return Evidence(
+        epsilon=epsilon,
+        bases=ranked(names or [str(n) for n in range(len(logs))], won),
+        thresholds=thresholds_of(bettors, used, share),
+        path=path,
+        ordered=order is not None,
+    )
 
 
 def every_pair(starts: IntArray) -> IntArray:
@@ -269,8 +280,7 @@ def _sorted(pairs: Sequence[FloatPair]) -> bool:
 
 def _shuffled(base: BaseScores) -> FloatPair:
     """The models of a base in random order, seeded only by the ranks of their scores; whole pairs."""
-    digest = sha256(base.zeros.tobytes() + base.ones.tobytes()).digest()
-    rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
+    rng = seeded_by(base.zeros, base.ones)
     without, with_point = (rng.permutation(side) for side in base.by_hypothesis)
     pairs = min(len(without), len(with_point))
     return without[:pairs], with_point[:pairs]

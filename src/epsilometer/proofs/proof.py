@@ -40,8 +40,9 @@ class Proof(Plotted, view="results.PROOF"):
         As requested.
     claim, e_value, refuted
         A claimed epsilon and the e-value against it: the capital of a bettor who started with 1 and bet
-        against the claim.  If the claim is true, it reaches 1 / error with probability at most
-        ``error``; if it does, the claim is refuted.  None and False without a claim.
+        against the claim; where an order of pairs was planned, the largest that it ever was.  If the
+        claim is true, it reaches 1 / error with probability at most ``error``; if it does, the claim is
+        refuted.  None and False without a claim.
     any_time
         Whether this is valid at any time: however often you check, and whenever the audit stops.
     assumes
@@ -77,6 +78,15 @@ class Proof(Plotted, view="results.PROOF"):
             "even perfectly separated members would prove nothing with so few models or canaries at "
             "this delta; use more of them, or a smaller delta"
         )
+
+    @property
+    def source(self) -> str:
+        """Where the proof comes from, or what there is against a claim that it does not refute."""
+        if self.evidence is None:
+            return ""
+        if self.claim is None or self.refuted:
+            return f"where it comes from: {self.evidence.sentence}"
+        return f"against the claim: {self.evidence.sentence}; this does not refute it"
 
     def refutes(self, epsilon: float) -> bool:
         """Whether an epsilon is below the proven bound."""
@@ -238,7 +248,8 @@ def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) ->
     """The fields of a proof by a test."""
     e_value, refuted = None, False
     if claim is not None:
-        logarithm = min(test.log_e_value(min(claim, LARGEST_CLAIM), delta, error), LARGEST_LOG)
+        known = test.log_e_value(claim, delta, error) if claim <= LARGEST_CLAIM else -math.inf
+        logarithm = min(known, LARGEST_LOG)
         e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - LOG_E_VALUE_ROUNDING
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value

@@ -24,7 +24,8 @@ def refuted_up_to(
     search begins there, or at 0 if ``start`` itself is not refuted.
 
     The true epsilon is refuted with probability at most the error, so the first value that is not
-    refuted is at or below it except with that probability.
+    refuted is at or below it except with that probability.  It is searched in steps: e-values nearly
+    always fall with epsilon, and studies test the bounds themselves.
     """
     if not refuted(start):
         return refuted_up_to(refuted, accuracy=accuracy) if start > 0 else 0.0

@@ -6,7 +6,7 @@ from epsilometer._text import capital
 from epsilometer.judgement.result import Result
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Line, Plot, ReferenceLine
+from epsilometer.report.figures.marks import Axis, Line, Plot, Points, ReferenceLine
 
 
 def proof_chart(result: Result) -> Chart | None:
@@ -16,6 +16,7 @@ def proof_chart(result: Result) -> Chart | None:
     if proof is None or evidence is None or not len(evidence.path):
         return None
     pairs, powers = evidence.plotted
+    best, log_capital = evidence.counted
     against = "the claim" if proof.claim is not None else "the proven bound"
     refuted = -math.log10(proof.error)
     caption = (
@@ -23,6 +24,8 @@ def proof_chart(result: Result) -> Chart | None:
         f"{rounded_down(evidence.epsilon, 3)}, {against}. If it is true, the capital ever reaches "
         f"{1 / proof.error:g} with probability at most {proof.error:g}. {capital(evidence.sentence)}."
     )
+    if evidence.ordered:
+        caption += f" The largest capital counts, after pair {best:,} of the plan."
     hover = "after {x:.0f} pairs\n10 to the power of {y:.2f}"
     top = 1.1 * max(refuted, float(powers.max()))
     plot = Plot(
@@ -30,6 +33,7 @@ def proof_chart(result: Result) -> Chart | None:
         Axis("capital, as a power of 10", (min(-0.5, float(powers.min())), top)),
         [
             Line([0, *pairs], [0, *powers], "purple", "capital", hover=hover),
+            Points([best], [log_capital / math.log(10)], "purple"),
             ReferenceLine(y=refuted, colour="orange", label="refuted"),
         ],
         legend=False,

@@ -171,12 +171,20 @@ def roc_table(found: RocCheck) -> Table:
 
 def evidence_table(found: Evidence) -> Table:
     """The bases and thresholds that carry a proof."""
-    bases = [
-        (f"base {name}", f"capital times {math.exp(min(won, 600)):.3g}")
-        for name, won in found.bases
+    bases = [(f"base {name}", won) for name, won in found.bases[:LISTED]]
+    if others := found.bases[LISTED:]:
+        bases.append((f"{len(others)} other bases", sum(won for _, won in others)))
+    if len(found.path):
+        together = found.counted[1]
+        paid = together - sum(won for _, won in found.bases)
+        # In a planned order bases have what is left after paying.
+        bases += [] if found.ordered else [("what learning the best thresholds costs", paid)]
+        bases.append(("together", together))
+    won = [
+        (what, f"capital times {math.exp(min(logarithm, 600)):.3g}") for what, logarithm in bases
     ]
-    rows = [(what, f"{100 * share:.0f} % of the capital") for what, share in found.thresholds]
-    return Table(columns=("from", "won"), rows=[*bases[:LISTED], *rows[:LISTED]])
+    shares = [(what, f"{100 * share:.0f} % of the capital") for what, share in found.thresholds]
+    return Table(columns=("from", "won"), rows=[*won, *shares[:LISTED]])
 
 
 def predictive_table(found: PredictiveCheck) -> Table:

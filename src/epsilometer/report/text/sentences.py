@@ -182,7 +182,7 @@ def proven_fact(result: Result) -> str:
         said += f"; e-value against the claim {e_value_text(proof.e_value)}"
         said += f" (refuted at {1 / proof.error:g} or more)"
     if proof.evidence is not None:
-        said += f"; where it comes from: {proof.evidence.sentence}"
+        said += f"; {proof.source}"
     return said if proof.hopeless is None else f"{said}; {proof.hopeless}"
 
 
