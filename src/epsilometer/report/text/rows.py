@@ -227,6 +227,8 @@ def comparison_table(found: Comparison) -> Table:
         ]
         gaussian = ", if Gaussian" if row.about == ABOUT_GAUSSIAN else ""
         kind = f"{row.kind}{gaussian}" if row.applies else NOT_APPLICABLE
+        if row.kind == Kind.EXACT_BOUND and numbers[0] is not None:
+            numbers[0] = float(rounded_down(numbers[0], 3))
         rows.append((row.label, kind, *numbers))
     notes = ["At least 0.000: no bound. A bound is not an estimate: most are far below epsilon."]
     if found.several:
