@@ -17,8 +17,8 @@ from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
 from epsilometer.model.models import CurveModel
 from epsilometer.model.pool_scores import PoolScores
-from epsilometer.proofs.claim_tests import largest_refuted
 from epsilometer.proofs.pairs import PairTest
+from epsilometer.proofs.refuting import largest_refuted
 from epsilometer.proofs.shared_models import SharedModels
 from studies.interference import (
     Failures,

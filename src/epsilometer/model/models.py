@@ -239,8 +239,7 @@ def likelihood_for(*batches: AttackCounts) -> str:
         )
     if any(batch.dependent for batch in batches):
         return INDEPENDENT
-    shared = any(batch.measured is not None and batch.measured.cross_fed for batch in batches)
-    return CORRELATED if shared else INDEPENDENT
+    return CORRELATED if any(batch.cross_fed for batch in batches) else INDEPENDENT
 
 
 def with_changes(own: Any, other: Any, changed: Iterable[str]) -> Any:

@@ -24,10 +24,9 @@ from epsilometer.model.base_scores import BaseScores, seeded_by
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.capital import along, capitals
-from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.evidence import Evidence, ranked, thresholds_of
 from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
+from epsilometer.proofs.refuting import ClaimTest, least_log_e_value, log_mean
 
 #: Standardised rank correlation above which scores are not considered to be in training order.
 SORTED = 4.0
@@ -56,7 +55,7 @@ def log_mixtures(outcomes: Outcomes, bettors: Bettors) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PairTest:
+class PairTest(ClaimTest):
     """Bets on bases with separately trained models.
 
     Attributes
@@ -92,12 +91,10 @@ class PairTest:
         order: PlannedOrder | None = None,
     ) -> PairTest:
         """From bases; bases in unknown or sorted order are shuffled."""
-        pairs = [base.complete_pairs for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(
             [base.in_training_order for base in bases]
         )
-        if not ordered:
-            pairs = [_shuffled(base) for base in bases]
+        pairs = [base.complete_pairs if ordered else _shuffled(base) for base in bases]
         rows = None
         if order is not None and ordered and independent:
             rows = order.leading([len(without) for without, _ in pairs])
@@ -159,13 +156,11 @@ class PairTest:
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         """Log e-value against a claim; of the ordered form, the largest so far."""
-        del error
         if self.planned_order is not None:
             return float(self.path(epsilon, delta).max(initial=0.0))
         bettors = bettors_against(epsilon, delta)
         if not self.independent:
-            mixtures = log_mixtures(self.outcomes, bettors)
-            return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
+            return float(log_mean(log_mixtures(self.outcomes, bettors)))
         logs = multiplied(self.outcomes, bettors, bettors.used)
         self._favourites[:] = bettors.used[np.argsort(-logs)[:FAVOURITES]].tolist()
         return float(np.logaddexp.reduce(logs))
@@ -176,7 +171,7 @@ class PairTest:
         return []
 
     def refutes(self, epsilon: float, delta: float, error: float) -> bool:
-        needed = -math.log(error) - LOG_E_VALUE_ROUNDING
+        needed = least_log_e_value(error)
         if self.planned_order is not None:
             return bool(self.path(epsilon, delta, enough=needed).max(initial=0.0) >= needed)
         if self.independent and self._favourites:
@@ -188,8 +183,6 @@ class PairTest:
         return self.log_e_value(epsilon, delta, error) >= needed
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        """Where the capital against a claim comes from."""
-        del error
         path = self.path(epsilon, delta) if self.independent else None
         bettors = bettors_against(epsilon, delta)
         return evidence_of(
@@ -197,15 +190,10 @@ class PairTest:
         )
 
     def at_best(self, times: float = 1.0) -> PairTest:
-        """The same test with the best possible outcome, of so many times as many models."""
         sizes = np.diff(self.outcomes.starts) + self.outcomes.incomplete
         best = best_outcomes(np.ceil(times * sizes).astype(np.int64))
         order = None if self.planned_order is None else every_pair(best.starts)
         return PairTest(outcomes=best, planned_order=order, independent=self.independent)
-
-    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
-        best = self.at_best(times)
-        return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
 
 
 def evidence_of(

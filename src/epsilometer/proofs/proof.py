@@ -3,23 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._display import Plotted
-from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
-from epsilometer.proofs import claim_tests as kinds
-from epsilometer.proofs.claim_tests import ClaimTest, largest_refuted
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.independent_noise import CONDITION, IndependentNoiseTest
-from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING
-from epsilometer.proofs.shared_models import SharedModels
+from epsilometer.proofs.refuting import (
+    LARGEST_CLAIM,
+    ClaimTest,
+    largest_refuted,
+    least_log_e_value,
+)
 
 #: Default error probability of a proof.
 ERROR = 0.05
@@ -165,32 +166,6 @@ class ConditionalProof(Proof):
         return super().described() | more | {"withheld": self.withheld}
 
 
-@singledispatch
-def claim_test_of(data: object, *, independent: bool = True) -> ClaimTest:
-    """The claim test for scores or counts."""
-    raise InputError(f"expected scores or error counts, got {data!r}.")
-
-
-@claim_test_of.register
-def _(data: Scores, *, independent: bool = True) -> ClaimTest:
-    if data.models is not None:
-        return SharedModels.of_scores(data)
-    return kinds.of_scores(data, independent=independent)
-
-
-@claim_test_of.register
-def _(data: PoolScores, *, independent: bool = True) -> ClaimTest:
-    del independent  # points share models
-    return SharedModels.of_pool(data)
-
-
-@claim_test_of.register
-def _(data: AttackCounts, *, independent: bool = True) -> ClaimTest:
-    if data.measured is not None and data.measured.cross_fed:
-        raise InputError(kinds.DEPENDENT)
-    return kinds.FixedCounts(counts=data, independent=independent)
-
-
 def prove(
     data: Scores | AttackCounts | PoolScores,
     *,
@@ -250,7 +225,7 @@ def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) ->
     if claim is not None:
         known = test.log_e_value(claim, delta, error) if claim <= LARGEST_CLAIM else -math.inf
         logarithm = min(known, LARGEST_LOG)
-        e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - LOG_E_VALUE_ROUNDING
+        e_value, refuted = math.exp(logarithm), logarithm >= least_log_e_value(error)
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
     return {
@@ -293,4 +268,4 @@ def refuted_together(proofs: Sequence[Proof]) -> bool:
     else:
         values = np.array([proof.e_value or 0.0 for proof in proofs])
         most = np.log(max(values.mean(), 1e-300))
-    return bool(most >= -math.log(min(proof.error for proof in proofs)) - LOG_E_VALUE_ROUNDING)
+    return bool(most >= least_log_e_value(min(proof.error for proof in proofs)))

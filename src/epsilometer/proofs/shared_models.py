@@ -18,7 +18,6 @@ Points whose models are all on one side have no scores by point.  This happens w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,12 +31,16 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
-from epsilometer.proofs.ceiling import ceiling
-from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
 from epsilometer.proofs.pairs import evidence_of, log_mixtures
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
+from epsilometer.proofs.refuting import (
+    ClaimTest,
+    ceiling,
+    least_log_e_value,
+    log_mean,
+    with_bound,
+)
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "
@@ -50,8 +53,10 @@ DRAWN = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SharedModels:
+class SharedModels(ClaimTest):
     """Scores of many points under the same models, analysed once.
+
+    Incomplete pairs are visible, so stopping could depend on them.
 
     Attributes
     ----------
@@ -74,14 +79,9 @@ class SharedModels:
     fair_coins: bool = False
     one_sided: float = 0.0
 
-    # Incomplete pairs are visible, so stopping could depend on them.
-    any_time = False
-
     @classmethod
     def of_pool(cls, pool: PoolScores) -> SharedModels:
         """From the matrix of scores; no point is left out."""
-        if pool.dependent:
-            raise InputError(DEPENDENT)
         member, value = pool.member.T, pool.value.T
         inside = pool.member.sum(axis=0)
         return cls(
@@ -95,8 +95,6 @@ class SharedModels:
     @classmethod
     def of_scores(cls, scores: Scores) -> SharedModels:
         """From bases that are points with known models."""
-        if scores.dependent:
-            raise InputError(DEPENDENT)
         if scores.models is None or any(base.arrival is None for base in scores.bases):
             raise InputError("expected points that share models, with the model of each score.")
         sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
@@ -122,25 +120,17 @@ class SharedModels:
     @cached_property
     def outcomes(self) -> Outcomes:
         """Of the pairs of every point."""
-        pairs = self.sizes.min(axis=1)
-        ends = np.cumsum(self.sizes, axis=0)
-        sides = [
-            [side[end - size : end - size + pair] for end, size, pair in zip(*columns, strict=True)]
-            for side, columns in (
-                (self.without, (ends[:, 0], self.sizes[:, 0], pairs)),
-                (self.with_point, (ends[:, 1], self.sizes[:, 1], pairs)),
-            )
-        ]
-        return outcomes_of(list(zip(*sides, strict=True)))
+        ends = np.cumsum(self.sizes, axis=0)[:-1].T
+        sides = map(np.split, (self.without, self.with_point), ends)
+        points = zip(*sides, self.sizes.min(axis=1), strict=True)
+        return outcomes_of([(without[:n], with_point[:n]) for without, with_point, n in points])
 
     def log_e_value_by_point(self, epsilon: float, delta: float) -> float:
         """Log of the mean capital over points."""
-        mixtures = log_mixtures(self.outcomes, bettors_against(epsilon, delta))
-        return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
+        return float(log_mean(log_mixtures(self.outcomes, bettors_against(epsilon, delta))))
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
         """Where the capital by point comes from."""
-        del error
         return evidence_of(self.outcomes, self.names, epsilon, bettors_against(epsilon, delta))
 
     # --- by model ---------------------------------------------------------------------------------
@@ -181,10 +171,7 @@ class SharedModels:
         # Whether to include the bound must not depend on the coins.
         if not self.fair_coins:
             return mixture
-        return _with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
-
-    def refutes(self, epsilon: float, delta: float, error: float) -> bool:
-        return self.log_e_value(epsilon, delta, error) >= -math.log(error) - LOG_E_VALUE_ROUNDING
+        return with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         # Points with the same number of pairs have the same best outcome.
@@ -200,13 +187,7 @@ class SharedModels:
             mixtures = log_mixtures(best, bettors_against(epsilon, delta))
             log_e = float(np.logaddexp.reduce(mixtures + weights))
             if self.fair_coins:
-                log_e = _with_bound(log_e, epsilon, bound, error)
-            return log_e >= -math.log(error) - LOG_E_VALUE_ROUNDING
+                log_e = with_bound(log_e, epsilon, bound, error)
+            return log_e >= least_log_e_value(error)
 
         return ceiling(refuted)
-
-
-def _with_bound(mixture: float, epsilon: float, bound: float, error: float) -> float:
-    """Log of the mean of a mixture and of 2 / error below a bound."""
-    fixed = math.log(2 / error) if epsilon < bound else -math.inf
-    return float(np.logaddexp(mixture, fixed) - np.log(2))
