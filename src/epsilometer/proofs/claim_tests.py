@@ -76,7 +76,7 @@ class FixedCounts(ClaimTest):
 class Joined(ClaimTest):
     """Several claim tests: multiplied if their models are independent, otherwise averaged."""
 
-    parts: tuple[ClaimTest, ...]
+    parts: tuple[PairTest | FixedCounts, ...]
     independent: bool = True
 
     @property
@@ -120,7 +120,7 @@ def claim_test_of(data: object, *, independent: bool = True) -> ClaimTest:
         return SharedModels.of_scores(data)
     if data.one_run:
         return OneRunTest(scores=data, independent=independent)
-    parts: list[ClaimTest] = []
+    parts: list[PairTest | FixedCounts] = []
     named = list(zip(data.bases, data.names, strict=True))
     if trained := [each for each in named if not each[0].grouped]:
         order = data.planned_order if len(trained) == len(named) else None

@@ -40,7 +40,6 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.model.base_scores import BaseScores, seeded_by
 from epsilometer.model.families import Gaussian
 from epsilometer.model.scores import Scores
-from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.refuting import ClaimTest, ceiling
 
 CONDITION = "the noise of canaries is independent and normal"
@@ -244,10 +243,6 @@ class IndependentNoiseTest(ClaimTest):
         if self.withheld(delta) is not None:
             return -math.inf
         return log_e_value(self._counts, epsilon, delta, error)
-
-    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        won, ranks = self.log_e_value(epsilon, delta, error), (("the ranks of all scores", 1.0),)
-        return Evidence(epsilon=epsilon, bases=(("all canaries", won),), thresholds=ranks)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         if delta == 0:

@@ -109,27 +109,28 @@ class PairTest(ClaimTest):
 
     @property
     def any_time(self) -> bool:
-        # A mean over bases, looked at while bases are added, is no e-process.
-        return self.ordered and not self.planned and self.independent
+        return not self._analysed_once
 
     @property
     def assumes(self) -> str:
         premise = "models trained independently"
         if not self.independent:
             premise = "models of one base trained independently; bases may share models"
+        once = self._analysed_once and f"; one planned analysis{self._analysed_once}"
+        return premise + once + self._left_out
+
+    @property
+    def _analysed_once(self) -> str:
+        """Why this is valid for one planned analysis only; empty if it is valid at any time."""
         if not self.ordered:
-            premise += (
-                "; one planned analysis, because the order of the models is unknown and was drawn at "
-                "random"
+            return ", because the order of the models is unknown and was drawn at random"
+        if self.planned:
+            return (
+                " with numbers of models fixed in advance, because there are not equally many without "
+                "and with the point"
             )
-        elif self.planned:
-            premise += (
-                "; one planned analysis with numbers of models fixed in advance, because there are not "
-                "equally many without and with the point"
-            )
-        elif not self.independent:
-            premise += "; one planned analysis, because bases are averaged"
-        return premise + self._left_out
+        # A mean over bases, looked at while bases are added, is no e-process.
+        return "" if self.independent else ", because bases are averaged"
 
     @property
     def _left_out(self) -> str:
@@ -183,10 +184,27 @@ class PairTest(ClaimTest):
         return self.log_e_value(epsilon, delta, error) >= needed
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        path = self.path(epsilon, delta) if self.independent else None
         bettors = bettors_against(epsilon, delta)
-        return evidence_of(
-            self.outcomes, self.names, epsilon, bettors, path, order=self.planned_order
+        used, path = bettors.used, np.empty(0)
+        logs = capitals(self.outcomes, bettors, used)
+        together = logs.sum(axis=0) if self.independent else logs
+        weighed = np.log(bettors.weight[used]) + together
+        share = np.exp(weighed - np.logaddexp.reduce(weighed, axis=None))
+        if self.independent:
+            path, won = self.path(epsilon, delta), logs @ share
+        else:  # no base multiplies what others have
+            won, share = np.logaddexp.reduce(weighed, axis=1), share.sum(axis=0)
+        if self.planned_order is not None:
+            # Each base has what was won on its pairs until the capital was largest.
+            counted = int(np.argmax(np.append(0.0, path)))
+            base, gains = self.planned_order[:counted, 0], np.diff(path, prepend=0.0)[:counted]
+            won = np.bincount(base, gains, len(logs))
+        return Evidence(
+            epsilon=epsilon,
+            bases=ranked(self.names or [str(n) for n in range(len(logs))], won),
+            thresholds=thresholds_of(bettors, used, share),
+            path=path,
+            ordered=self.planned_order is not None,
         )
 
     def at_best(self, times: float = 1.0) -> PairTest:
@@ -194,40 +212,6 @@ class PairTest(ClaimTest):
         best = best_outcomes(np.ceil(times * sizes).astype(np.int64))
         order = None if self.planned_order is None else every_pair(best.starts)
         return PairTest(outcomes=best, planned_order=order, independent=self.independent)
-
-
-def evidence_of(
-    outcomes: Outcomes,
-    names: Sequence[str],
-    epsilon: float,
-    bettors: Bettors,
-    path: FloatArray | None = None,
-    order: IntArray | None = None,
-) -> Evidence:
-    """Where the capital comes from; without a path bases share models, and none multiplies others.
-
-    In a planned order, each base has what was won on its pairs until the capital was largest.
-    """
-    used = bettors.used
-    logs = capitals(outcomes, bettors, used)
-    weighed = np.log(bettors.weight[used]) + (logs.sum(axis=0) if path is not None else logs)
-    share = np.exp(weighed - np.logaddexp.reduce(weighed, axis=None))
-    if path is None:
-        won = np.logaddexp.reduce(weighed, axis=1)
-        share = share.sum(axis=0)
-        path = np.empty(0)
-    else:
-        won = logs @ share
-    if order is not None:
-        counted = int(np.argmax(np.append(0.0, path)))
-        won = np.bincount(order[:counted, 0], np.diff(path, prepend=0.0)[:counted], len(logs))
-    return Evidence(
-        epsilon=epsilon,
-        bases=ranked(names or [str(n) for n in range(len(logs))], won),
-        thresholds=thresholds_of(bettors, used, share),
-        path=path,
-        ordered=order is not None,
-    )
 
 
 def every_pair(starts: IntArray) -> IntArray:

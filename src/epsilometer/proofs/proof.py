@@ -207,16 +207,14 @@ def prove(
     error = _validate.open_unit_interval("error", error)
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
-    conditional, asked = None, (delta, claim, error)
-    test: Any = claim_test_of(data, independent=independent)
-    found = _tested(test, *asked)
-    at = found["at_least"] if claim is None else claim
-    found["evidence"] = test.evidence(min(at, LARGEST_CLAIM), delta, error)
+    asked = (delta, claim, error)
+    found = _tested(claim_test_of(data, independent=independent), *asked)
     if isinstance(data, Scores) and data.independent_noise:
         test = IndependentNoiseTest(scores=data, independent=independent)
         why, luck = test.withheld(delta), test.searched
-        conditional = ConditionalProof(**_tested(test, *asked), withheld=why, shared_luck=luck)
-    return Proof(**found, conditional=conditional)
+        known = ConditionalProof(**_tested(test, *asked), withheld=why, shared_luck=luck)
+        found["conditional"] = known
+    return Proof(**found)
 
 
 def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) -> dict[str, Any]:
@@ -228,8 +226,10 @@ def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) ->
         e_value, refuted = math.exp(logarithm), logarithm >= least_log_e_value(error)
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
+    at_least = largest_refuted(test, delta, error)
+    at = at_least if claim is None else claim
     return {
-        "at_least": largest_refuted(test, delta, error),
+        "at_least": at_least,
         "delta": delta,
         "error": error,
         "any_time": test.any_time,
@@ -238,6 +238,7 @@ def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) ->
         "claim": claim,
         "e_value": e_value,
         "refuted": refuted,
+        "evidence": test.evidence(min(at, LARGEST_CLAIM), delta, error),
     }
 
 

@@ -58,9 +58,9 @@ class ClaimTest(ABC):
         """Whether the e-value against (epsilon, delta)-DP is at least 1 / error."""
         return self.log_e_value(epsilon, delta, error) >= least_log_e_value(error)
 
-    @abstractmethod
-    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        """Where the e-value against (epsilon, delta)-DP comes from."""
+    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence | None:
+        """Where the e-value against (epsilon, delta)-DP comes from, if it can be divided."""
+        return None
 
     def at_best(self, times: float = 1.0) -> ClaimTest:
         """The same test with the best possible outcome, of so many times as many models or decisions."""

@@ -32,13 +32,12 @@ from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.evidence import Evidence
-from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
-from epsilometer.proofs.pairs import evidence_of, log_mixtures
+from epsilometer.proofs.outcomes import best_outcomes, outcomes_of
+from epsilometer.proofs.pairs import PairTest, log_mixtures
 from epsilometer.proofs.refuting import (
     ClaimTest,
     ceiling,
     least_log_e_value,
-    log_mean,
     with_bound,
 )
 
@@ -118,20 +117,17 @@ class SharedModels(ClaimTest):
     # --- by point ---------------------------------------------------------------------------------
 
     @cached_property
-    def outcomes(self) -> Outcomes:
-        """Of the pairs of every point."""
+    def by_point(self) -> PairTest:
+        """Bets on the pairs of every point, averaged over points."""
         ends = np.cumsum(self.sizes, axis=0)[:-1].T
         sides = map(np.split, (self.without, self.with_point), ends)
         points = zip(*sides, self.sizes.min(axis=1), strict=True)
-        return outcomes_of([(without[:n], with_point[:n]) for without, with_point, n in points])
-
-    def log_e_value_by_point(self, epsilon: float, delta: float) -> float:
-        """Log of the mean capital over points."""
-        return float(log_mean(log_mixtures(self.outcomes, bettors_against(epsilon, delta))))
+        outcomes = outcomes_of([(zeros[:n], ones[:n]) for zeros, ones, n in points])
+        return PairTest(outcomes=outcomes, names=self.names, independent=False)
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
         """Where the capital by point comes from."""
-        return evidence_of(self.outcomes, self.names, epsilon, bettors_against(epsilon, delta))
+        return self.by_point.evidence(epsilon, delta, error)
 
     # --- by model ---------------------------------------------------------------------------------
 
@@ -167,7 +163,7 @@ class SharedModels(ClaimTest):
     # --- both -------------------------------------------------------------------------------------
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
-        mixture = self.log_e_value_by_point(epsilon, delta)
+        mixture = self.by_point.log_e_value(epsilon, delta, error)
         # Whether to include the bound must not depend on the coins.
         if not self.fair_coins:
             return mixture
