@@ -40,6 +40,14 @@ FAVOURITES = 8
 #: The ordered form spreads the capital by what bettors won, to this power.
 LEADERS = 2.0
 
+#: Why there may be only one analysis, as planned.
+UNORDERED = ", because the order of the models is unknown and was drawn at random"
+UNEQUAL = (
+    " with numbers of models fixed in advance, because there are not equally many without and with the "
+    "point"
+)
+AVERAGED = ", because bases are averaged"
+
 
 def multiplied(outcomes: Outcomes, bettors: Bettors, chosen: IntArray) -> FloatArray:
     """Log capital of the chosen bettors over all bases, times their weights."""
@@ -64,10 +72,8 @@ class PairTest(ClaimTest):
         Of the complete pairs, in the order in which they were trained.
     planned_order
         The order of the pairs of all bases, if it was fixed in advance: (base, pair) rows.
-    ordered
-        Whether the order within bases is known; otherwise it was drawn at random.
-    planned
-        Whether the numbers of models must have been fixed in advance.
+    once
+        Why there may be only one analysis, as planned; empty if it may be repeated at any time.
     independent
         Whether models of different bases are independent; otherwise bases are averaged.
     names
@@ -76,8 +82,7 @@ class PairTest(ClaimTest):
 
     outcomes: Outcomes
     planned_order: IntArray | None = None
-    ordered: bool = True
-    planned: bool = False
+    once: str = ""
     independent: bool = True
     names: Sequence[str] = ()
 
@@ -98,39 +103,28 @@ class PairTest(ClaimTest):
         rows = None
         if order is not None and ordered and independent:
             rows = order.leading([len(without) for without, _ in pairs])
+        unequal = any(base.planned for base in bases)
+        reasons = ((not ordered, UNORDERED), (unequal, UNEQUAL), (not independent, AVERAGED))
         return cls(
             outcomes=outcomes_of(pairs, [base.incomplete for base in bases]),
             planned_order=rows,
-            ordered=ordered,
-            planned=any(base.planned for base in bases),
+            once=next((why for holds, why in reasons if holds), ""),
             independent=independent,
             names=names,
         )
 
     @property
     def any_time(self) -> bool:
-        return not self._analysed_once
+        # A mean over bases, looked at while bases are added, is no e-process.
+        return self.independent and not self.once
 
     @property
     def assumes(self) -> str:
         premise = "models trained independently"
         if not self.independent:
             premise = "models of one base trained independently; bases may share models"
-        once = self._analysed_once and f"; one planned analysis{self._analysed_once}"
+        once = f"; one planned analysis{self.once}" if self.once else ""
         return premise + once + self._left_out
-
-    @property
-    def _analysed_once(self) -> str:
-        """Why this is valid for one planned analysis only; empty if it is valid at any time."""
-        if not self.ordered:
-            return ", because the order of the models is unknown and was drawn at random"
-        if self.planned:
-            return (
-                " with numbers of models fixed in advance, because there are not equally many without "
-                "and with the point"
-            )
-        # A mean over bases, looked at while bases are added, is no e-process.
-        return "" if self.independent else ", because bases are averaged"
 
     @property
     def _left_out(self) -> str:
@@ -254,5 +248,4 @@ def _shuffled(base: BaseScores) -> FloatPair:
     """The models of a base in random order, seeded only by the ranks of their scores; whole pairs."""
     rng = seeded_by(base.zeros, base.ones)
     without, with_point = (rng.permutation(side) for side in base.by_hypothesis)
-    pairs = min(len(without), len(with_point))
-    return without[:pairs], with_point[:pairs]
+    return without[: len(with_point)], with_point[: len(without)]

@@ -28,6 +28,9 @@ ERROR = 0.05
 #: Largest log e-value reported: larger values carry no information, and means stay finite.
 LARGEST_LOG = 600.0
 
+#: What JSON has of every proof; more if there is a claim.
+ALWAYS_TOLD = ("at_least", "delta", "error", "any_time", "assumes", "most_provable")
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Proof(Plotted, view="results.PROOF"):
@@ -115,21 +118,12 @@ class Proof(Plotted, view="results.PROOF"):
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        entries: dict[str, Any] = {
-            "at_least": self.at_least,
-            "delta": self.delta,
-            "error": self.error,
-            "any_time": self.any_time,
-            "assumes": self.assumes,
-            "most_provable": self.most_provable,
+        claimed = () if self.claim is None else ("claim", "refuted", "e_value")
+        entries = {name: getattr(self, name) for name in (*ALWAYS_TOLD, *claimed)}
+        parts = {"evidence": self.evidence, "conditional": self.conditional}
+        return entries | {
+            name: part.described() for name, part in parts.items() if part is not None
         }
-        if self.claim is not None:
-            entries |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
-        if self.evidence is not None:
-            entries["evidence"] = self.evidence.described()
-        if self.conditional is not None:
-            entries["conditional"] = self.conditional.described()
-        return entries
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
