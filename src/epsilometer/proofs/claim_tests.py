@@ -74,14 +74,13 @@ class FixedCounts(ClaimTest):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joined(ClaimTest):
-    """Several claim tests: multiplied if their models are independent, otherwise averaged."""
+    """Scores and counts: multiplied if their models are independent, otherwise averaged.
+
+    Counts are analysed once, so both are.
+    """
 
     parts: tuple[PairTest | FixedCounts, ...]
     independent: bool = True
-
-    @property
-    def any_time(self) -> bool:
-        return all(part.any_time for part in self.parts)
 
     @property
     def assumes(self) -> str:

@@ -124,14 +124,13 @@ class SharedModels(ClaimTest):
     @cached_property
     def _guesses(self) -> tuple[IntArray, IntArray]:
         """Pairs of a model and a point called members, and how many of them are, at fixed ranks."""
-        without, with_point = (np.concatenate(side) for side in zip(*self.points, strict=True))
-        together = np.concatenate([without, with_point])
-        ranks = Ranks().of(len(together))
-        places = len(together) - ranks
-        thresholds = np.partition(together, places)[places]
-        right = [np.count_nonzero(with_point >= threshold) for threshold in thresholds]
-        wrong = [np.count_nonzero(without >= threshold) for threshold in thresholds]
-        return np.array(right) + np.array(wrong), np.array(right)
+        members = np.sort(np.concatenate([inside for _, inside in self.points]))
+        together = np.sort(np.concatenate([side for point in self.points for side in point]))
+        thresholds = together[len(together) - Ranks().of(len(together))]
+        guesses, right = (
+            len(scores) - np.searchsorted(scores, thresholds) for scores in (together, members)
+        )
+        return guesses, right
 
     @cached_property
     def _found(self) -> dict[tuple[float, float], float]:
