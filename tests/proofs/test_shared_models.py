@@ -13,9 +13,10 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.outcomes import RANK_RATES, outcomes_of
 from epsilometer.proofs.pairs import PairTest, log_mixtures
-from epsilometer.proofs.proof import claim_test_of, prove
+from epsilometer.proofs.proof import prove
 from epsilometer.proofs.shared_models import DRAWN, FAIR, SharedModels
 
 

@@ -20,6 +20,7 @@ from epsilometer.proofs.refuting import (
     ClaimTest,
     largest_refuted,
     least_log_e_value,
+    log_mean,
 )
 
 #: Default error probability of a proof.
@@ -257,9 +258,9 @@ def refuted_together(proofs: Sequence[Proof]) -> bool:
     if not proofs:
         return False
     known = [proof.evidence for proof in proofs]
-    if all(each is not None and each.ordered for each in known):
-        paths = [each.path for each in known if each is not None]
-        most = np.logaddexp.reduce(paths, axis=0).max(initial=-np.inf) - np.log(len(paths))
+    paths = [evidence.path for evidence in known if evidence is not None and evidence.ordered]
+    if len(paths) == len(proofs):
+        most = log_mean(paths).max(initial=-np.inf)
     else:
         values = np.array([proof.e_value or 0.0 for proof in proofs])
         most = np.log(max(values.mean(), 1e-300))
