@@ -102,6 +102,11 @@ def beyond_reach(
     return None
 
 
+def refutations(proofs: Sequence[Proof | None]) -> tuple[str | None, str | None]:
+    """How the claims are refuted, and how if the noise of canaries is independent."""
+    return refutation(proofs), refutation(proof and proof.conditional for proof in proofs)
+
+
 def refutation(proofs: Iterable[Proof | None]) -> str | None:
     """How the claims are refuted, all deltas together; None if they are not."""
     known = [proof for proof in proofs if proof is not None]

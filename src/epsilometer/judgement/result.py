@@ -262,9 +262,8 @@ class Result(Plotted, ABC, view="results.RESULT"):
             return no_promise(asked.claim.reason, asked.thresholds, trusted=trusted)
         if not self.claims:
             return None
-        proofs = [self.proof_at(delta) for delta in self.claims]
-        known = proofs, [proof and proof.conditional for proof in proofs]
-        return self._judged(self.claims, 1.0, *map(objections.refutation, known))
+        refuted = objections.refutations([*map(self.proof_at, self.claims)])
+        return self._judged(self.claims, 1.0, *refuted)
 
     def judged(self, delta: float, claim: float, prior: float = 1.0) -> Verdict:
         """The verdict on another claim at one delta, the scale of the prior multiplied by ``prior``.
