@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from epsilometer._arrays import FloatPair
-from epsilometer.proofs.claim_tests import largest_refuted
 from epsilometer.proofs.independent_noise import FALSE_ALARM, IndependentNoiseTest
+from epsilometer.proofs.refuting import largest_refuted
 from studies.interference import (
     BlurredLuck,
     Failures,

@@ -8,7 +8,7 @@ visible; proofs are compared with that.  One score, with the other coins random,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +17,7 @@ from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
 from epsilometer.model.models import CurveModel
 from epsilometer.model.pool_scores import PoolScores
-from epsilometer.proofs.claim_tests import largest_refuted
-from epsilometer.proofs.pairs import PairTest
+from epsilometer.proofs.refuting import largest_refuted
 from epsilometer.proofs.shared_models import SharedModels
 from studies.interference import (
     Failures,
@@ -97,10 +96,8 @@ class PoolBoundCell(PoolCell):
 def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
     """The bound of each method for a pool."""
     shared_models = SharedModels.of_pool(pool)
-    by_point, multiplied = (
-        PairTest(outcomes=shared_models.outcomes, independent=independent)
-        for independent in (False, True)
-    )
+    by_point = shared_models.by_point
+    multiplied = replace(by_point, independent=True)
     return {
         PROOF: largest_refuted(shared_models, delta, error),
         BY_POINT: largest_refuted(by_point, delta, error),

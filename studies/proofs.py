@@ -21,8 +21,9 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.canaries import OneRunTest
-from epsilometer.proofs.claim_tests import FixedCounts, largest_refuted
+from epsilometer.proofs.claim_tests import FixedCounts
 from epsilometer.proofs.pairs import PairTest
+from epsilometer.proofs.refuting import largest_refuted
 from studies import adversaries
 from studies.adversaries import ADVERSARIES, DROPPED, HALF_DROPPED
 from studies.draws import counts_of, draw_bases

@@ -15,11 +15,11 @@ from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
-from epsilometer.proofs.ceiling import ceiling, times_enough
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.outcomes import HIGH_WITH, LOW_WITHOUT, best_outcomes
 from epsilometer.proofs.pairs import PairTest
-from epsilometer.proofs.proof import claim_test_of, prove
-from epsilometer.proofs.refuting import ACCURACY, refuted_up_to
+from epsilometer.proofs.proof import prove
+from epsilometer.proofs.refuting import ACCURACY, ceiling, refuted_up_to, times_enough
 
 ERROR = 0.05
 

@@ -7,8 +7,9 @@ import pytest
 
 import epsilometer as em
 from epsilometer.model.planned_order import PlannedOrder
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.evidence import Evidence
-from epsilometer.proofs.proof import Proof, claim_test_of
+from epsilometer.proofs.proof import Proof
 from epsilometer.report.figures.proof import proof_chart
 from epsilometer.report.text.rows import evidence_table
 

@@ -23,7 +23,7 @@ from epsilometer.attacks.statistics import Logit, Loss, scores_of
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import LossRow
 from epsilometer.measurement.population import Dataset, Point
-from epsilometer.proofs.proof import claim_test_of
+from epsilometer.proofs.claim_tests import claim_test_of
 from tests.measurement.algorithms import plan, population, task_of
 
 RUNS = 200

@@ -19,7 +19,6 @@ from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.gaussian_mechanism import gaussian_epsilon
 from epsilometer.proofs import independent_noise
-from epsilometer.proofs.claim_tests import largest_refuted
 from epsilometer.proofs.independent_noise import (
     CELLS,
     CONDITION,
@@ -30,6 +29,7 @@ from epsilometer.proofs.independent_noise import (
     separation,
     shared_luck,
 )
+from epsilometer.proofs.refuting import largest_refuted
 
 #: Of binomial tests here: the suite's false alarms stay below 1e-3.
 RARE = 1e-5

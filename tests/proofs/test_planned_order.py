@@ -14,9 +14,10 @@ from epsilometer.measurement.engine import measure
 from epsilometer.measurement.store import SqliteStore
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.proofs.bettors import Bettors, bettors_against
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.outcomes import outcomes_of
 from epsilometer.proofs.pairs import LEADERS, PairTest, every_pair
-from epsilometer.proofs.proof import claim_test_of, refuted_together
+from epsilometer.proofs.proof import refuted_together
 from tests.measurement.algorithms import plan
 
 

@@ -247,7 +247,7 @@ def _model(
         )
     if isinstance(known, em.CountModel) and not known.likelihood.parameters:
         for source, counts in zip(data.sources, parts, strict=True):
-            if counts.measured is not None and counts.measured.cross_fed:
+            if counts.cross_fed:
                 results.warn(
                     f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
                     "independent decisions, so the interval is too narrow."

@@ -267,7 +267,7 @@ def _assumed(model: CountModel | CurveModel) -> str:
     """Assumptions of a model in a few words."""
     if isinstance(model, CountModel):
         return ANY_RATES
-    families = list(dict.fromkeys(component.curves.family.name for component in model.components))
+    families = model.used
     rates = {component.curves.rate for component in model.components}
     curve = f"a curve of the family {' or '.join(families)}"
     if len(rates) > 1:

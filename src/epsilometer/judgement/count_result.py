@@ -81,8 +81,8 @@ class CountResult(Result):
         """Scores of the models, otherwise counts; None if decisions depend on each other."""
         if self.scores is not None:
             return self.scores
-        cross_fed = self.counts.measured is not None and self.counts.measured.cross_fed
-        return self.counts if self.model.likelihood.independent and not cross_fed else None
+        apart = self.model.likelihood.independent and not self.counts.cross_fed
+        return self.counts if apart else None
 
     @property
     def shares_models(self) -> bool:

@@ -118,22 +118,20 @@ class CurveResult(Result):
     def poorly_fitting_families(self) -> dict[str, str]:
         """Families that do not fit, by name, with the reason, including improbable families."""
         reasons = {}
-        # Some have no epsilon at this delta and are not used.
-        used = {component.curves.family.name for component in self.model.components}
-        for family in (family for family in self.model.families if family.name in used):
-            self._tell(f"predictive check, {family.name}")
+        for name in self.model.used:
+            self._tell(f"predictive check, {name}")
             try:
                 check = check_rocs(
                     self.posterior,
                     rng=np.random.default_rng(CHECK_SEED),
                     replications=200,
-                    family=family.name,
+                    family=name,
                 )
             except ContradictionError:
-                reasons[family.name] = "ruled out by the order of scores"
+                reasons[name] = "ruled out by the order of scores"
                 continue
             if not check.fits:
-                reasons[family.name] = ", ".join(check.surprising[:2])
+                reasons[name] = ", ".join(check.surprising[:2])
         return reasons
 
     @property
@@ -163,12 +161,12 @@ class CurveResult(Result):
         """Epsilon, AUC and number of models of each base, the worst first."""
         self._tell("single bases")
         shares = [0.5 - self.level / 2, 0.5, 0.5 + self.level / 2]
-        rows = [
-            BaseLeak(name, base.auc(), *_ends(leak, shares), base.trials_h0, base.trials_h1)
-            for name, base, leak in zip(
-                self.scores.names, self.scores.bases, self.posterior.leaks, strict=True
-            )
-        ]
+        bases = zip(self.scores.names, self.scores.bases, self.posterior.leaks, strict=True)
+        rows = []
+        for name, base, leak in bases:
+            low, median, high = leak.quantile(shares).tolist()
+            sizes = base.trials_h0, base.trials_h1
+            rows.append(BaseLeak(name, base.auc(), low, median, high, *sizes))
         return tuple(sorted(rows, key=lambda row: (-row.median, -row.auc)))
 
     # --- what they object to ------------------------------------------------------------------
@@ -176,8 +174,7 @@ class CurveResult(Result):
     @property
     def _left_out(self) -> list[str]:
         """Families without an epsilon at this delta."""
-        used = {component.curves.family.name for component in self.model.components}
-        return [family.name for family in self.model.families if family.name not in used]
+        return [each.name for each in self.model.families if each.name not in self.model.used]
 
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
         yield from super()._misfit(leaning)
@@ -216,8 +213,3 @@ class CurveResult(Result):
         if self.beside is not None:
             self.beside.concluded()
         return self
-
-
-def _ends(leak: Tabulated, shares: list[float]) -> tuple[float, float, float]:
-    low, median, high = leak.quantile(shares).tolist()
-    return low, median, high

@@ -18,9 +18,10 @@ from epsilometer.judgement.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.canaries import auditor_of, check_coins
-from epsilometer.proofs.ceiling import MOST_MODELS, times_enough
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.independent_noise import IndependentNoiseTest
-from epsilometer.proofs.proof import Proof, claim_test_of, prove, refuted_together, rounded_down
+from epsilometer.proofs.proof import Proof, prove, refuted_together, rounded_down
+from epsilometer.proofs.refuting import MOST_MODELS, times_enough
 from epsilometer.proofs.shared_models import SharedModels
 
 #: Posterior probability below a valid bound at which the two contradict each other.

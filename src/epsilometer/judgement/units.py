@@ -21,7 +21,6 @@ class Units:
 
     base: str
     whole_base: str
-    about: str
     scored: str
     without: str
     with_point: str
@@ -42,7 +41,6 @@ def _scored_by_models(base: str, whole_base: str, *, section: str, note: str) ->
     return Units(
         base=base,
         whole_base=whole_base,
-        about="record",
         scored="models",
         without="models without the point",
         with_point="models with the point",
@@ -81,7 +79,6 @@ POINTS = _scored_by_models(
 CANARIES = Units(
     base="run",
     whole_base="training run",
-    about="canaries",
     scored="canaries",
     without="canaries left out of training",
     with_point="canaries included in training",

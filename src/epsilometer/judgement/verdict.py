@@ -7,9 +7,10 @@ decided.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from epsilometer import _validate
@@ -221,38 +222,33 @@ def decide(
     """
     limits = thresholds or Thresholds()
 
-    def verdict(outcome: Outcome, grounds: Grounds, reasons: Sequence[str]) -> Verdict:
-        return Verdict(
-            outcome=outcome,
-            grounds=grounds,
-            reasons=tuple(reasons),
-            claim=claim,
-            probability_above=above,
-            prior_probability_above=before,
-            thresholds=limits,
-            trustworthy=untrusted is None,
-            by_delta=by_delta,
-        )
-
+    verdict = partial(
+        Verdict,
+        claim=claim,
+        probability_above=above,
+        prior_probability_above=before,
+        thresholds=limits,
+        trustworthy=untrusted is None,
+        by_delta=by_delta,
+    )
+    undecided = partial(verdict, outcome=Outcome.INCONCLUSIVE, grounds=Grounds.OPEN)
     # A proof depends on neither the engine nor the model.
     if refuted is not None:
-        return verdict(Outcome.FAIL, Grounds.PROVEN, [refuted])
+        return verdict(outcome=Outcome.FAIL, grounds=Grounds.PROVEN, reasons=(refuted,))
     if conditional is not None:
-        return verdict(Outcome.FAIL, Grounds.CONDITIONAL, [conditional])
+        return verdict(outcome=Outcome.FAIL, grounds=Grounds.CONDITIONAL, reasons=(conditional,))
     if untrusted is not None:
-        reason = f"{untrusted}, so the claim cannot be judged"
-        return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason])
+        return undecided(reasons=(f"{untrusted}, so the claim cannot be judged",))
     leaning = limits.outcome(above)
     if leaning is Outcome.INCONCLUSIVE:
-        reason = "the posterior lies on both sides of the claim"
-        return verdict(leaning, Grounds.OPEN, [reason])
+        return undecided(reasons=("the posterior lies on both sides of the claim",))
     against = tuple(objections(leaning))
     side = "below" if leaning is Outcome.PASS else "above"
     if against:
         reason = f"the posterior lies {side} the claim, but that cannot be relied on"
-        return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason, *against])
+        return undecided(reasons=(reason, *against))
     reason = f"the posterior lies {side} the claim, and no check contradicts it"
     also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else [NO_PROOF, *caveats()]
     if limits.outcome(before) is leaning:
         also.append(PRIOR_ALONE)
-    return verdict(leaning, Grounds.JUDGED, [reason, *also])
+    return verdict(outcome=leaning, grounds=Grounds.JUDGED, reasons=(reason, *also))

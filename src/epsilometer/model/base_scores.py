@@ -151,13 +151,9 @@ class BaseScores:
         if not 0 <= both <= min(n0, n1) - whole:
             left = n0 + n1 - self.incomplete if self.incomplete else 0
             whole, both = min(whole, max(0, left) // 2), 0
-        alone = n0 - whole - both, n1 - whole - both
-        starts = whole, whole + alone[0]
-        without, with_point = (
-            np.r_[:whole, start : start + own, whole + sum(alone) : whole + sum(alone) + both]
-            for start, own in zip(starts, alone, strict=True)
-        )
-        return without.astype(np.int64), with_point.astype(np.int64)
+        every = np.arange(n0 + n1 - whole - both)
+        alone, others = np.s_[whole : n0 - both], np.s_[n0 - both : len(every) - both]
+        return np.delete(every, others), np.delete(every, alone)
 
     def roc(self) -> tuple[FloatArray, FloatArray]:
         """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""

@@ -158,6 +158,11 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         return len(set(labels)) < len(labels)
 
     @property
+    def cross_fed(self) -> bool:
+        """Whether decisions are known to share models, and so to depend on each other."""
+        return self.measured is not None and self.measured.cross_fed
+
+    @property
     def repeated_names(self) -> tuple[str, ...]:
         """Names shared by rows that are not in one group: one base entered as if it were several."""
         rows_of: dict[str, set[tuple[str, int]]] = {}

@@ -174,7 +174,9 @@ class Curves:
             epsilon = np.where(whole > 500, whole + math.log(q), small)
         reverse = self._reverse(leaks, epsilon) > delta
         if np.any(reverse):
-            epsilon = np.where(reverse, self._reverse_epsilon(leaks, epsilon, delta), epsilon)
+            high = np.full(leaks.shape, -math.log1p(-q))
+            found = _bisected(lambda eps: self._reverse(leaks, eps) > delta, epsilon, high)
+            epsilon = np.where(reverse, found, epsilon)
         return epsilon
 
     def _reverse(self, leak: FloatArray, epsilon: FloatArray) -> FloatArray:
@@ -189,10 +191,6 @@ class Curves:
         forward = self.family.delta(leak, np.maximum(-inner, 0.0))[0]
         value = np.where(inner >= 0, backward, 1 - factor + factor * forward)
         return np.where(some, left * value, 0.0)
-
-    def _reverse_epsilon(self, leak: FloatArray, least: FloatArray, delta: float) -> FloatArray:
-        high = np.full(leak.shape, -math.log1p(-self.rate))
-        return _bisected(lambda epsilon: self._reverse(leak, epsilon) > delta, least, high)
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """Least delta at which the mechanism is (epsilon, delta)-DP."""

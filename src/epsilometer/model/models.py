@@ -192,11 +192,14 @@ class CurveModel:
         return tuple(Component(curves, share / total) for curves, share in components)
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """Names of the families that have an epsilon at this delta."""
+        return tuple(dict.fromkeys(curves.family.name for curves, _ in self.components))
+
+    @property
     def sentences(self) -> list[str]:
         """The assumptions in plain language."""
-        # Without families that have no epsilon at this delta.
-        used = dict.fromkeys(component.curves.family.name for component in self.components)
-        named, several = ", ".join(used), len(used) > 1
+        named, several = ", ".join(self.used), len(self.used) > 1
         which = "one of the families" if several else "the family"
         return [
             INDEPENDENT_MODELS,
@@ -239,8 +242,7 @@ def likelihood_for(*batches: AttackCounts) -> str:
         )
     if any(batch.dependent for batch in batches):
         return INDEPENDENT
-    shared = any(batch.measured is not None and batch.measured.cross_fed for batch in batches)
-    return CORRELATED if shared else INDEPENDENT
+    return CORRELATED if any(batch.cross_fed for batch in batches) else INDEPENDENT
 
 
 def with_changes(own: Any, other: Any, changed: Iterable[str]) -> Any:

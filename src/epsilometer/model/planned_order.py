@@ -52,18 +52,15 @@ class PlannedOrder(NamedTuple):
 
     def leading(self, complete: Sequence[int]) -> IntArray:
         """The pairs up to the first that is not complete: (place among the bases with scores, pair)."""
-        bases, pairs = self.sizes.max(axis=0)
-        base, pair = np.divmod(np.arange(bases * pairs), pairs)
-        plan = np.full(len(base), len(self.sizes))
-        for number, (most_bases, most_pairs) in reversed(list(enumerate(self.sizes))):
-            plan[(base < most_bases) & (pair < most_pairs)] = number
-        found = np.zeros(bases, dtype=np.int64)
+        planned, order = np.zeros(self.sizes.max(axis=0), dtype=bool), []
+        for bases, pairs in self.sizes:
+            order.append(np.argwhere(~planned[:bases, :pairs]))
+            planned[:bases, :pairs] = True
+        base, pair = np.concatenate(order).T
+        found = np.zeros(len(planned), dtype=np.int64)
         found[self.numbers] = complete
-        order = np.lexsort([pair, base, plan])
-        order = order[plan[order] < len(self.sizes)]
-        ready = pair[order] < found[base[order]]
-        order = order[: len(order) if ready.all() else int(np.argmin(ready))]
-        return np.stack([np.searchsorted(self.numbers, base[order]), pair[order]], axis=1)
+        ready = int(np.argmin(np.append(pair < found[base], False)))
+        return np.stack([np.searchsorted(self.numbers, base[:ready]), pair[:ready]], axis=1)
 
 
 def grown(before: list[list[int]] | None, now: tuple[int, int]) -> list[list[int]]:

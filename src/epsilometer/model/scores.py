@@ -162,8 +162,8 @@ class Scores(Plotted, view="data.SCORES"):
             some = zeros + ones > 0
             value = np.array([1.0, 0.0])[some]
             bases.append(BaseScores(value=value, zeros=zeros[some], ones=ones[some], grouped=True))
-        cross_fed = counts.measured is not None and counts.measured.cross_fed
-        return cls.of_bases(bases, counts.names, dependent=cross_fed).with_flaws(counts.flaws)
+        scores = cls.of_bases(bases, counts.names, dependent=counts.cross_fed)
+        return scores.with_flaws(counts.flaws)
 
     @classmethod
     def of_rows(

@@ -15,6 +15,7 @@ from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.evidence import Evidence, ranked
+from epsilometer.proofs.refuting import ClaimTest
 
 #: Allowed probability, over all runs, that the coins of a run are all equal (no scores).
 ONE_SIDED = 0.01
@@ -102,7 +103,7 @@ def bound_of(base: BaseScores, delta: float, error: float) -> tuple[float, str]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OneRunTest:
+class OneRunTest(ClaimTest):
     """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), analysed once.
 
     The e-value is the mean of two, one of guesses at the top and one of guesses at both ends.  Each is
@@ -117,8 +118,6 @@ class OneRunTest:
 
     scores: Scores
     independent: bool = True
-
-    any_time = False
 
     @property
     def assumes(self) -> str:
@@ -158,9 +157,6 @@ class OneRunTest:
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         # The mean of two e-values that are 2 / error or 0, if only one is not 0: enough to refute.
         return -math.log(error) if epsilon < self.bound(delta, error) else -math.inf
-
-    def refutes(self, epsilon: float, delta: float, error: float) -> bool:
-        return epsilon < self.bound(delta, error)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         sizes = self.scores.trials_h0 + self.scores.trials_h1

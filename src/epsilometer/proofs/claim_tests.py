@@ -1,14 +1,9 @@
-"""Tests of a claim: from scores of models, from error counts, or from canaries of one training run.
-
-Each test gives a log e-value against the claim: the e-value has mean at most 1 if the claim is true.
-"""
+"""Tests of a claim: from scores of models, from error counts, or from canaries of one training run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,13 +12,14 @@ from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.counts import AttackCounts, counts_of
+from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import count_bets
 from epsilometer.proofs.canaries import OneRunTest
-from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.evidence import Evidence, ranked
 from epsilometer.proofs.pairs import PairTest
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING, refuted_up_to
+from epsilometer.proofs.refuting import ClaimTest, log_mean, with_bound
+from epsilometer.proofs.shared_models import SharedModels
 
 DEPENDENT = (
     "decisions or scores depend on each other (counts of cross-fed models, canaries of a run together "
@@ -32,52 +28,8 @@ DEPENDENT = (
 )
 
 
-class ClaimTest(Protocol):
-    """Computes e-values against a claim."""
-
-    @property
-    def any_time(self) -> bool:
-        """Whether it is valid at any time; otherwise for one planned analysis."""
-
-    @property
-    def assumes(self) -> str:
-        """The assumptions, in words."""
-
-    def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
-        """Log e-value against (epsilon, delta)-DP."""
-
-    def refutes(self, epsilon: float, delta: float, error: float) -> bool:
-        """Whether the e-value against (epsilon, delta)-DP is at least 1 / error."""
-
-    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
-        """The largest epsilon that the best possible outcome would prove.
-
-        With ``times`` as many models of every base, or canaries of every run.
-        """
-
-    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        """Where the e-value against (epsilon, delta)-DP comes from."""
-
-
-class ByEValue:
-    """Refutes a claim by its e-value, and nothing faster."""
-
-    def refutes(self: ClaimTest, epsilon: float, delta: float, error: float) -> bool:
-        return self.log_e_value(epsilon, delta, error) >= -math.log(error) - LOG_E_VALUE_ROUNDING
-
-
-def largest_refuted(test: ClaimTest, delta: float, error: float) -> float:
-    """The epsilon up to which every claim is refuted; see `refuting.py`."""
-    return refuted_up_to(lambda epsilon: test.refutes(epsilon, delta, error))
-
-
-def most_refuted(best: ClaimTest, delta: float, error: float) -> float:
-    """The same for a best possible outcome; see `ceiling.py`."""
-    return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FixedCounts(ByEValue):
+class FixedCounts(ClaimTest):
     """Error counts of decision rules fixed in advance, analysed once.
 
     The mean of two e-values: the mixture of `count_bets.py`, and an all-or-nothing e-value from the
@@ -86,8 +38,6 @@ class FixedCounts(ByEValue):
 
     counts: AttackCounts
     independent: bool = True
-
-    any_time = False
 
     @property
     def _independent(self) -> bool:
@@ -104,43 +54,33 @@ class FixedCounts(ByEValue):
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         values = count_bets.log_e_values(self.counts, epsilon, delta)
         # Rates that suit one base may not suit another: half of the weight is on common rates.
-        alone = np.logaddexp.reduce(values, axis=1, keepdims=True) - np.log(values.shape[1])
+        alone = log_mean(values, axis=1)[:, None]
         both = [count_bets.mixed(logs, independent=self._independent) for logs in (values, alone)]
-        mixture = float(np.logaddexp(*both) - np.log(2))
-        # With half of the error, the Clopper-Pearson bound of the best base: 2 / error below it, else 0.
         bound = best_base(ClopperPearson(), self.counts, delta, error / 2)
-        fixed = np.log(2 / error) if epsilon < bound else -np.inf
-        return float(np.logaddexp(mixture, fixed) - np.log(2))
+        return with_bound(float(log_mean(both)), epsilon, bound, error)
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        del error
-        values = count_bets.log_e_values(self.counts, epsilon, delta)
-        won = np.logaddexp.reduce(values, axis=1) - np.log(values.shape[1])
+        won = log_mean(count_bets.log_e_values(self.counts, epsilon, delta), axis=1)
         rule = (("the decision rule that was fixed in advance", 1.0),)
         return Evidence(epsilon=epsilon, bases=ranked(self.counts.names, won), thresholds=rule)
 
     def at_best(self, times: float = 1.0) -> FixedCounts:
-        """The same test if the attacks had made no error."""
         sizes = (self.counts.trials_h0, self.counts.trials_h1)
         trials = [np.ceil(times * size).astype(np.int64) for size in sizes]
         none = np.zeros_like(trials[0])
         counts = counts_of(none, trials[0], none, trials[1])
         return FixedCounts(counts=counts, independent=self._independent)
 
-    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
-        return most_refuted(self.at_best(times), delta, error)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Joined(ByEValue):
-    """Several claim tests: multiplied if their models are independent, otherwise averaged."""
+class Joined(ClaimTest):
+    """Scores and counts: multiplied if their models are independent, otherwise averaged.
+
+    Counts are analysed once, so both are.
+    """
 
     parts: tuple[PairTest | FixedCounts, ...]
     independent: bool = True
-
-    @property
-    def any_time(self) -> bool:
-        return all(part.any_time for part in self.parts)
 
     @property
     def assumes(self) -> str:
@@ -148,9 +88,7 @@ class Joined(ByEValue):
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         logs = [part.log_e_value(epsilon, delta, error) for part in self.parts]
-        if self.independent:
-            return sum(logs)
-        return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+        return sum(logs) if self.independent else float(log_mean(logs))
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
         parts = [part.evidence(epsilon, delta, error) for part in self.parts]
@@ -160,36 +98,45 @@ class Joined(ByEValue):
         )
         return Evidence(epsilon=epsilon, bases=bases, thresholds=thresholds)
 
-    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
+    def at_best(self, times: float = 1.0) -> Joined:
         best = tuple(part.at_best(times) for part in self.parts)
-        return most_refuted(Joined(parts=best, independent=self.independent), delta, error)
+        return Joined(parts=best, independent=self.independent)
 
 
-def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
-    """The claim test for scores; bases that are counts at one threshold are treated as counts."""
-    if scores.dependent:
+def claim_test_of(data: object, *, independent: bool = True) -> ClaimTest:
+    """The claim test for scores or counts; bases that are counts at one threshold are counts."""
+    if isinstance(data, AttackCounts):
+        if data.cross_fed:
+            raise InputError(DEPENDENT)
+        return FixedCounts(counts=data, independent=independent)
+    if not isinstance(data, Scores | PoolScores):
+        raise InputError(f"expected scores or error counts, got {data!r}.")
+    if data.dependent:
         raise InputError(DEPENDENT)
-    if scores.one_run:
-        return OneRunTest(scores=scores, independent=independent)
+    if isinstance(data, PoolScores):
+        return SharedModels.of_pool(data)
+    if data.models is not None:
+        return SharedModels.of_scores(data)
+    if data.one_run:
+        return OneRunTest(scores=data, independent=independent)
     parts: list[PairTest | FixedCounts] = []
-    named = list(zip(scores.bases, scores.names, strict=True))
-    if trained := [(base, name) for base, name in named if not base.grouped]:
-        order = scores.planned_order if len(trained) == len(scores) else None
-        how: Any = {"independent": independent, "order": order}
-        parts.append(PairTest.of(*zip(*trained, strict=True), **how))
-    counted = [(name, base) for base, name in named if base.grouped]
-    if counted:
-        parts.append(FixedCounts(counts=_counts(counted), independent=independent))
+    named = list(zip(data.bases, data.names, strict=True))
+    if trained := [each for each in named if not each[0].grouped]:
+        order = data.planned_order if len(trained) == len(named) else None
+        bases, names = zip(*trained, strict=True)
+        parts.append(PairTest.of(bases, names, independent=independent, order=order))
+    if grouped := [each for each in named if each[0].grouped]:
+        parts.append(FixedCounts(counts=_counts(grouped), independent=independent))
     return parts[0] if len(parts) == 1 else Joined(parts=tuple(parts), independent=independent)
 
 
-def _counts(bases: Sequence[tuple[str, BaseScores]]) -> AttackCounts:
+def _counts(named: Sequence[tuple[BaseScores, str]]) -> AttackCounts:
     """Error counts recovered from bases that were made from counts: value 1 means called a member."""
-    called = [np.array(base.value == 1.0) for _, base in bases]
-    return AttackCounts(
-        false_positives=[int(b.zeros[c].sum()) for (_, b), c in zip(bases, called, strict=True)],
-        trials_h0=[b.trials_h0 for _, b in bases],
-        false_negatives=[int(b.ones[~c].sum()) for (_, b), c in zip(bases, called, strict=True)],
-        trials_h1=[b.trials_h1 for _, b in bases],
-        names=[name for name, _ in bases],
+    bases = [base for base, _ in named]
+    return counts_of(
+        [base.zeros[base.value == 1].sum() for base in bases],
+        [base.trials_h0 for base in bases],
+        [base.ones[base.value != 1].sum() for base in bases],
+        [base.trials_h1 for base in bases],
+        names=[name for _, name in named],
     )

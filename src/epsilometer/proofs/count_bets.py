@@ -14,6 +14,7 @@ from scipy.special import expit, xlog1py, xlogy
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.model.counts import AttackCounts
 from epsilometer.proofs.nearest import nearest
+from epsilometer.proofs.refuting import log_mean
 
 #: Number of rates along each axis of the mixture, evenly spaced in the logit.
 RATES_PER_AXIS = 24
@@ -75,14 +76,10 @@ def mixed(log_capitals: FloatArray, *, independent: bool = True) -> FloatArray:
     True
     """
     if not independent:
-        return _log_mean(log_capitals.reshape(-1, *log_capitals.shape[2:]))
+        return log_mean(log_capitals.reshape(-1, *log_capitals.shape[2:]))
     parts = []
     for share, weight in SHARES:
         kept = np.log1p(-share) if share < 1 else -np.inf
         total = np.logaddexp(kept, np.log(share) + log_capitals).sum(axis=0)
-        parts.append(np.log(weight) + _log_mean(total))
+        parts.append(np.log(weight) + log_mean(total))
     return np.asarray(np.logaddexp.reduce(parts, axis=0))
-
-
-def _log_mean(logs: FloatArray) -> FloatArray:
-    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))

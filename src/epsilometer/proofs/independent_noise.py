@@ -40,9 +40,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.model.base_scores import BaseScores, seeded_by
 from epsilometer.model.families import Gaussian
 from epsilometer.model.scores import Scores
-from epsilometer.proofs.ceiling import ceiling
-from epsilometer.proofs.claim_tests import ByEValue
-from epsilometer.proofs.evidence import Evidence
+from epsilometer.proofs.refuting import ClaimTest, ceiling
 
 CONDITION = "the noise of canaries is independent and normal"
 
@@ -177,17 +175,8 @@ def _ranks(runs: tuple[BaseScores, ...]) -> tuple[IntArray, IntArray]:
     return -without, -with_point
 
 
-def _counts_of(without: IntArray, with_point: IntArray) -> IntArray:
-    """How many fall into each cell, learnt in a random order; its seed is a digest of the data."""
-    rank, coins = (
-        np.concatenate([without, with_point]),
-        np.repeat([0, 1], [len(without), len(with_point)]),
-    )
-    return cell_counts(rank, coins, seeded_by(rank, coins).permutation(len(rank)))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class IndependentNoiseTest(ByEValue):
+class IndependentNoiseTest(ClaimTest):
     """Canaries of training runs: what is proven if their noise is independent and normal.
 
     Nothing is proven if the scores themselves speak against it, see `withheld`.  What they cannot show:
@@ -206,7 +195,6 @@ class IndependentNoiseTest(ByEValue):
     independent: bool = True
     search: bool = True
 
-    any_time = False
     assumes = (
         "noise of canaries that is independent and normal, each canary included by its own fair coin; "
         "one planned analysis"
@@ -246,16 +234,15 @@ class IndependentNoiseTest(ByEValue):
 
     @cached_property
     def _counts(self) -> IntArray:
-        return _counts_of(*_ranks(self.scores.bases))
+        """How many fall into each cell, learnt in a random order; its seed is a digest of the data."""
+        sides = _ranks(self.scores.bases)
+        rank, coins = np.concatenate(sides), np.repeat([0, 1], [len(side) for side in sides])
+        return cell_counts(rank, coins, seeded_by(rank, coins).permutation(len(rank)))
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         if self.withheld(delta) is not None:
             return -math.inf
         return log_e_value(self._counts, epsilon, delta, error)
-
-    def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        won, ranks = self.log_e_value(epsilon, delta, error), (("the ranks of all scores", 1.0),)
-        return Evidence(epsilon=epsilon, bases=(("all canaries", won),), thresholds=ranks)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         if delta == 0:

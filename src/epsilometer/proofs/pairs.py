@@ -24,10 +24,9 @@ from epsilometer.model.base_scores import BaseScores, seeded_by
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.capital import along, capitals
-from epsilometer.proofs.ceiling import ceiling
 from epsilometer.proofs.evidence import Evidence, ranked, thresholds_of
 from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
+from epsilometer.proofs.refuting import ClaimTest, least_log_e_value, log_mean
 
 #: Standardised rank correlation above which scores are not considered to be in training order.
 SORTED = 4.0
@@ -40,6 +39,14 @@ FAVOURITES = 8
 
 #: The ordered form spreads the capital by what bettors won, to this power.
 LEADERS = 2.0
+
+#: Why there may be only one analysis, as planned.
+UNORDERED = ", because the order of the models is unknown and was drawn at random"
+UNEQUAL = (
+    " with numbers of models fixed in advance, because there are not equally many without and with the "
+    "point"
+)
+AVERAGED = ", because bases are averaged"
 
 
 def multiplied(outcomes: Outcomes, bettors: Bettors, chosen: IntArray) -> FloatArray:
@@ -56,7 +63,7 @@ def log_mixtures(outcomes: Outcomes, bettors: Bettors) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PairTest:
+class PairTest(ClaimTest):
     """Bets on bases with separately trained models.
 
     Attributes
@@ -65,10 +72,8 @@ class PairTest:
         Of the complete pairs, in the order in which they were trained.
     planned_order
         The order of the pairs of all bases, if it was fixed in advance: (base, pair) rows.
-    ordered
-        Whether the order within bases is known; otherwise it was drawn at random.
-    planned
-        Whether the numbers of models must have been fixed in advance.
+    once
+        Why there may be only one analysis, as planned; empty if it may be repeated at any time.
     independent
         Whether models of different bases are independent; otherwise bases are averaged.
     names
@@ -77,8 +82,7 @@ class PairTest:
 
     outcomes: Outcomes
     planned_order: IntArray | None = None
-    ordered: bool = True
-    planned: bool = False
+    once: str = ""
     independent: bool = True
     names: Sequence[str] = ()
 
@@ -92,20 +96,19 @@ class PairTest:
         order: PlannedOrder | None = None,
     ) -> PairTest:
         """From bases; bases in unknown or sorted order are shuffled."""
-        pairs = [base.complete_pairs for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(
             [base.in_training_order for base in bases]
         )
-        if not ordered:
-            pairs = [_shuffled(base) for base in bases]
+        pairs = [base.complete_pairs if ordered else _shuffled(base) for base in bases]
         rows = None
         if order is not None and ordered and independent:
             rows = order.leading([len(without) for without, _ in pairs])
+        unequal = any(base.planned for base in bases)
+        reasons = ((not ordered, UNORDERED), (unequal, UNEQUAL), (not independent, AVERAGED))
         return cls(
             outcomes=outcomes_of(pairs, [base.incomplete for base in bases]),
             planned_order=rows,
-            ordered=ordered,
-            planned=any(base.planned for base in bases),
+            once=next((why for holds, why in reasons if holds), ""),
             independent=independent,
             names=names,
         )
@@ -113,26 +116,15 @@ class PairTest:
     @property
     def any_time(self) -> bool:
         # A mean over bases, looked at while bases are added, is no e-process.
-        return self.ordered and not self.planned and self.independent
+        return self.independent and not self.once
 
     @property
     def assumes(self) -> str:
         premise = "models trained independently"
         if not self.independent:
             premise = "models of one base trained independently; bases may share models"
-        if not self.ordered:
-            premise += (
-                "; one planned analysis, because the order of the models is unknown and was drawn at "
-                "random"
-            )
-        elif self.planned:
-            premise += (
-                "; one planned analysis with numbers of models fixed in advance, because there are not "
-                "equally many without and with the point"
-            )
-        elif not self.independent:
-            premise += "; one planned analysis, because bases are averaged"
-        return premise + self._left_out
+        once = f"; one planned analysis{self.once}" if self.once else ""
+        return premise + once + self._left_out
 
     @property
     def _left_out(self) -> str:
@@ -159,13 +151,11 @@ class PairTest:
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         """Log e-value against a claim; of the ordered form, the largest so far."""
-        del error
         if self.planned_order is not None:
             return float(self.path(epsilon, delta).max(initial=0.0))
         bettors = bettors_against(epsilon, delta)
         if not self.independent:
-            mixtures = log_mixtures(self.outcomes, bettors)
-            return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
+            return float(log_mean(log_mixtures(self.outcomes, bettors)))
         logs = multiplied(self.outcomes, bettors, bettors.used)
         self._favourites[:] = bettors.used[np.argsort(-logs)[:FAVOURITES]].tolist()
         return float(np.logaddexp.reduce(logs))
@@ -176,7 +166,7 @@ class PairTest:
         return []
 
     def refutes(self, epsilon: float, delta: float, error: float) -> bool:
-        needed = -math.log(error) - LOG_E_VALUE_ROUNDING
+        needed = least_log_e_value(error)
         if self.planned_order is not None:
             return bool(self.path(epsilon, delta, enough=needed).max(initial=0.0) >= needed)
         if self.independent and self._favourites:
@@ -188,58 +178,34 @@ class PairTest:
         return self.log_e_value(epsilon, delta, error) >= needed
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
-        """Where the capital against a claim comes from."""
-        del error
-        path = self.path(epsilon, delta) if self.independent else None
         bettors = bettors_against(epsilon, delta)
-        return evidence_of(
-            self.outcomes, self.names, epsilon, bettors, path, order=self.planned_order
+        used, path = bettors.used, np.empty(0)
+        logs = capitals(self.outcomes, bettors, used)
+        together = logs.sum(axis=0) if self.independent else logs
+        weighed = np.log(bettors.weight[used]) + together
+        share = np.exp(weighed - np.logaddexp.reduce(weighed, axis=None))
+        if self.independent:
+            path, won = self.path(epsilon, delta), logs @ share
+        else:  # no base multiplies what others have
+            won, share = np.logaddexp.reduce(weighed, axis=1), share.sum(axis=0)
+        if self.planned_order is not None:
+            # Each base has what was won on its pairs until the capital was largest.
+            counted = int(np.argmax(np.append(0.0, path)))
+            base, gains = self.planned_order[:counted, 0], np.diff(path, prepend=0.0)[:counted]
+            won = np.bincount(base, gains, len(logs))
+        return Evidence(
+            epsilon=epsilon,
+            bases=ranked(self.names or [str(n) for n in range(len(logs))], won),
+            thresholds=thresholds_of(bettors, used, share),
+            path=path,
+            ordered=self.planned_order is not None,
         )
 
     def at_best(self, times: float = 1.0) -> PairTest:
-        """The same test with the best possible outcome, of so many times as many models."""
         sizes = np.diff(self.outcomes.starts) + self.outcomes.incomplete
         best = best_outcomes(np.ceil(times * sizes).astype(np.int64))
         order = None if self.planned_order is None else every_pair(best.starts)
         return PairTest(outcomes=best, planned_order=order, independent=self.independent)
-
-    def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
-        best = self.at_best(times)
-        return ceiling(lambda epsilon: best.refutes(epsilon, delta, error))
-
-
-def evidence_of(
-    outcomes: Outcomes,
-    names: Sequence[str],
-    epsilon: float,
-    bettors: Bettors,
-    path: FloatArray | None = None,
-    order: IntArray | None = None,
-) -> Evidence:
-    """Where the capital comes from; without a path bases share models, and none multiplies others.
-
-    In a planned order, each base has what was won on its pairs until the capital was largest.
-    """
-    used = bettors.used
-    logs = capitals(outcomes, bettors, used)
-    weighed = np.log(bettors.weight[used]) + (logs.sum(axis=0) if path is not None else logs)
-    share = np.exp(weighed - np.logaddexp.reduce(weighed, axis=None))
-    if path is None:
-        won = np.logaddexp.reduce(weighed, axis=1)
-        share = share.sum(axis=0)
-        path = np.empty(0)
-    else:
-        won = logs @ share
-    if order is not None:
-        counted = int(np.argmax(np.append(0.0, path)))
-        won = np.bincount(order[:counted, 0], np.diff(path, prepend=0.0)[:counted], len(logs))
-    return Evidence(
-        epsilon=epsilon,
-        bases=ranked(names or [str(n) for n in range(len(logs))], won),
-        thresholds=thresholds_of(bettors, used, share),
-        path=path,
-        ordered=order is not None,
-    )
 
 
 def every_pair(starts: IntArray) -> IntArray:
@@ -282,5 +248,4 @@ def _shuffled(base: BaseScores) -> FloatPair:
     """The models of a base in random order, seeded only by the ranks of their scores; whole pairs."""
     rng = seeded_by(base.zeros, base.ones)
     without, with_point = (rng.permutation(side) for side in base.by_hypothesis)
-    pairs = min(len(without), len(with_point))
-    return without[:pairs], with_point[:pairs]
+    return without[: len(with_point)], with_point[: len(without)]

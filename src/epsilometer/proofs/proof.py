@@ -3,29 +3,34 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._display import Plotted
-from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
-from epsilometer.proofs import claim_tests as kinds
-from epsilometer.proofs.claim_tests import ClaimTest, largest_refuted
+from epsilometer.proofs.claim_tests import claim_test_of
 from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.independent_noise import CONDITION, IndependentNoiseTest
-from epsilometer.proofs.refuting import LARGEST_CLAIM, LOG_E_VALUE_ROUNDING
-from epsilometer.proofs.shared_models import SharedModels
+from epsilometer.proofs.refuting import (
+    LARGEST_CLAIM,
+    ClaimTest,
+    largest_refuted,
+    least_log_e_value,
+    log_mean,
+)
 
 #: Default error probability of a proof.
 ERROR = 0.05
 
 #: Largest log e-value reported: larger values carry no information, and means stay finite.
 LARGEST_LOG = 600.0
+
+#: What JSON has of every proof; more if there is a claim.
+ALWAYS_TOLD = ("at_least", "delta", "error", "any_time", "assumes", "most_provable")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -114,21 +119,12 @@ class Proof(Plotted, view="results.PROOF"):
 
     def described(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        entries: dict[str, Any] = {
-            "at_least": self.at_least,
-            "delta": self.delta,
-            "error": self.error,
-            "any_time": self.any_time,
-            "assumes": self.assumes,
-            "most_provable": self.most_provable,
+        claimed = () if self.claim is None else ("claim", "refuted", "e_value")
+        entries = {name: getattr(self, name) for name in (*ALWAYS_TOLD, *claimed)}
+        parts = {"evidence": self.evidence, "conditional": self.conditional}
+        return entries | {
+            name: part.described() for name, part in parts.items() if part is not None
         }
-        if self.claim is not None:
-            entries |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
-        if self.evidence is not None:
-            entries["evidence"] = self.evidence.described()
-        if self.conditional is not None:
-            entries["conditional"] = self.conditional.described()
-        return entries
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -163,32 +159,6 @@ class ConditionalProof(Proof):
     def described(self) -> dict[str, Any]:
         more = {"condition": CONDITION, "shared_luck_p_value": self.shared_luck}
         return super().described() | more | {"withheld": self.withheld}
-
-
-@singledispatch
-def claim_test_of(data: object, *, independent: bool = True) -> ClaimTest:
-    """The claim test for scores or counts."""
-    raise InputError(f"expected scores or error counts, got {data!r}.")
-
-
-@claim_test_of.register
-def _(data: Scores, *, independent: bool = True) -> ClaimTest:
-    if data.models is not None:
-        return SharedModels.of_scores(data)
-    return kinds.of_scores(data, independent=independent)
-
-
-@claim_test_of.register
-def _(data: PoolScores, *, independent: bool = True) -> ClaimTest:
-    del independent  # points share models
-    return SharedModels.of_pool(data)
-
-
-@claim_test_of.register
-def _(data: AttackCounts, *, independent: bool = True) -> ClaimTest:
-    if data.measured is not None and data.measured.cross_fed:
-        raise InputError(kinds.DEPENDENT)
-    return kinds.FixedCounts(counts=data, independent=independent)
 
 
 def prove(
@@ -232,16 +202,14 @@ def prove(
     error = _validate.open_unit_interval("error", error)
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
-    conditional, asked = None, (delta, claim, error)
-    test: Any = claim_test_of(data, independent=independent)
-    found = _tested(test, *asked)
-    at = found["at_least"] if claim is None else claim
-    found["evidence"] = test.evidence(min(at, LARGEST_CLAIM), delta, error)
+    asked = (delta, claim, error)
+    found = _tested(claim_test_of(data, independent=independent), *asked)
     if isinstance(data, Scores) and data.independent_noise:
         test = IndependentNoiseTest(scores=data, independent=independent)
         why, luck = test.withheld(delta), test.searched
-        conditional = ConditionalProof(**_tested(test, *asked), withheld=why, shared_luck=luck)
-    return Proof(**found, conditional=conditional)
+        known = ConditionalProof(**_tested(test, *asked), withheld=why, shared_luck=luck)
+        found["conditional"] = known
+    return Proof(**found)
 
 
 def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) -> dict[str, Any]:
@@ -250,11 +218,13 @@ def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) ->
     if claim is not None:
         known = test.log_e_value(claim, delta, error) if claim <= LARGEST_CLAIM else -math.inf
         logarithm = min(known, LARGEST_LOG)
-        e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - LOG_E_VALUE_ROUNDING
+        e_value, refuted = math.exp(logarithm), logarithm >= least_log_e_value(error)
         # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
+    at_least = largest_refuted(test, delta, error)
+    at = at_least if claim is None else claim
     return {
-        "at_least": largest_refuted(test, delta, error),
+        "at_least": at_least,
         "delta": delta,
         "error": error,
         "any_time": test.any_time,
@@ -263,6 +233,7 @@ def _tested(test: ClaimTest, delta: float, claim: float | None, error: float) ->
         "claim": claim,
         "e_value": e_value,
         "refuted": refuted,
+        "evidence": test.evidence(min(at, LARGEST_CLAIM), delta, error),
     }
 
 
@@ -287,10 +258,10 @@ def refuted_together(proofs: Sequence[Proof]) -> bool:
     if not proofs:
         return False
     known = [proof.evidence for proof in proofs]
-    if all(each is not None and each.ordered for each in known):
-        paths = [each.path for each in known if each is not None]
-        most = np.logaddexp.reduce(paths, axis=0).max(initial=-np.inf) - np.log(len(paths))
+    paths = [evidence.path for evidence in known if evidence is not None and evidence.ordered]
+    if len(paths) == len(proofs):
+        most = log_mean(paths).max(initial=-np.inf)
     else:
         values = np.array([proof.e_value or 0.0 for proof in proofs])
         most = np.log(max(values.mean(), 1e-300))
-    return bool(most >= -math.log(min(proof.error for proof in proofs)) - LOG_E_VALUE_ROUNDING)
+    return bool(most >= least_log_e_value(min(proof.error for proof in proofs)))

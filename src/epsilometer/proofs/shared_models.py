@@ -18,26 +18,28 @@ Points whose models are all on one side have no scores by point.  This happens w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatPair, IntArray
 from epsilometer.baselines.one_run import epsilon_one_run_fdp, fair_coin
 from epsilometer.baselines.scores import Ranks
 from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.bettors import bettors_against
-from epsilometer.proofs.ceiling import ceiling
-from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.evidence import Evidence
-from epsilometer.proofs.outcomes import Outcomes, best_outcomes, outcomes_of
-from epsilometer.proofs.pairs import evidence_of, log_mixtures
-from epsilometer.proofs.refuting import LOG_E_VALUE_ROUNDING
+from epsilometer.proofs.outcomes import best_outcomes, outcomes_of
+from epsilometer.proofs.pairs import PairTest, log_mixtures
+from epsilometer.proofs.refuting import (
+    ClaimTest,
+    ceiling,
+    least_log_e_value,
+    with_bound,
+)
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "
@@ -50,15 +52,15 @@ DRAWN = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SharedModels:
+class SharedModels(ClaimTest):
     """Scores of many points under the same models, analysed once.
+
+    Incomplete pairs are visible, so stopping could depend on them.
 
     Attributes
     ----------
-    without, with_point
-        Scores of all points, concatenated, each point's in the order of its models.
-    sizes
-        Numbers of models without and with the point, for each point.
+    points
+        The scores of each point without it and with it, in the order of its models.
     names
         Of the points.
     fair_coins
@@ -67,51 +69,39 @@ class SharedModels:
         Probability that some point is missing because its coins were all equal.
     """
 
-    without: FloatArray
-    with_point: FloatArray
-    sizes: IntArray
+    points: Sequence[FloatPair]
     names: Sequence[str] = ()
     fair_coins: bool = False
     one_sided: float = 0.0
 
-    # Incomplete pairs are visible, so stopping could depend on them.
-    any_time = False
-
     @classmethod
     def of_pool(cls, pool: PoolScores) -> SharedModels:
         """From the matrix of scores; no point is left out."""
-        if pool.dependent:
-            raise InputError(DEPENDENT)
-        member, value = pool.member.T, pool.value.T
-        inside = pool.member.sum(axis=0)
-        return cls(
-            without=value[~member],
-            with_point=value[member],
-            sizes=np.stack([pool.models - inside, inside], axis=1),
-            names=pool.names,
-            fair_coins=pool.fair_coins,
-        )
+        columns = zip(pool.value.T, pool.member.T, strict=True)
+        points = [(value[~inside], value[inside]) for value, inside in columns]
+        return cls(points=points, names=pool.names, fair_coins=pool.fair_coins)
 
     @classmethod
     def of_scores(cls, scores: Scores) -> SharedModels:
         """From bases that are points with known models."""
-        if scores.dependent:
-            raise InputError(DEPENDENT)
         if scores.models is None or any(base.arrival is None for base in scores.bases):
             raise InputError("expected points that share models, with the model of each score.")
-        sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
-        for base, numbers in zip(scores.bases, scores.models, strict=True):
-            for side, values, models in zip(sides, base.in_training_order, numbers, strict=True):
-                side.append(values[np.argsort(models)])
-        sizes = np.stack([scores.trials_h0, scores.trials_h1], axis=1)
+        trained = (base.in_training_order for base in scores.bases)
+        points = [
+            (zeros[np.argsort(without)], ones[np.argsort(with_point)])
+            for (zeros, ones), (without, with_point) in zip(trained, scores.models, strict=True)
+        ]
         return cls(
-            without=np.concatenate(sides[0]),
-            with_point=np.concatenate(sides[1]),
-            sizes=sizes,
+            points=points,
             names=scores.names,
             fair_coins=scores.fair_coins,
-            one_sided=float(np.sum(2.0 ** (1.0 - sizes.sum(axis=1)))),
+            one_sided=float(np.sum(2.0 ** (1.0 - scores.trials_h0 - scores.trials_h1))),
         )
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Numbers of models without and with the point, for each point."""
+        return np.array([[len(side) for side in point] for point in self.points], dtype=np.int64)
 
     @property
     def assumes(self) -> str:
@@ -120,41 +110,27 @@ class SharedModels:
     # --- by point ---------------------------------------------------------------------------------
 
     @cached_property
-    def outcomes(self) -> Outcomes:
-        """Of the pairs of every point."""
-        pairs = self.sizes.min(axis=1)
-        ends = np.cumsum(self.sizes, axis=0)
-        sides = [
-            [side[end - size : end - size + pair] for end, size, pair in zip(*columns, strict=True)]
-            for side, columns in (
-                (self.without, (ends[:, 0], self.sizes[:, 0], pairs)),
-                (self.with_point, (ends[:, 1], self.sizes[:, 1], pairs)),
-            )
-        ]
-        return outcomes_of(list(zip(*sides, strict=True)))
-
-    def log_e_value_by_point(self, epsilon: float, delta: float) -> float:
-        """Log of the mean capital over points."""
-        mixtures = log_mixtures(self.outcomes, bettors_against(epsilon, delta))
-        return float(np.logaddexp.reduce(mixtures) - np.log(len(mixtures)))
+    def by_point(self) -> PairTest:
+        """Bets on the pairs of every point, averaged over points."""
+        pairs = [(zeros[: len(ones)], ones[: len(zeros)]) for zeros, ones in self.points]
+        return PairTest(outcomes=outcomes_of(pairs), names=self.names, independent=False)
 
     def evidence(self, epsilon: float, delta: float, error: float) -> Evidence:
         """Where the capital by point comes from."""
-        del error
-        return evidence_of(self.outcomes, self.names, epsilon, bettors_against(epsilon, delta))
+        return self.by_point.evidence(epsilon, delta, error)
 
     # --- by model ---------------------------------------------------------------------------------
 
     @cached_property
     def _guesses(self) -> tuple[IntArray, IntArray]:
         """Pairs of a model and a point called members, and how many of them are, at fixed ranks."""
-        together = np.concatenate([self.without, self.with_point])
-        ranks = Ranks().of(len(together))
-        places = len(together) - ranks
-        thresholds = np.partition(together, places)[places]
-        right = [np.count_nonzero(self.with_point >= threshold) for threshold in thresholds]
-        wrong = [np.count_nonzero(self.without >= threshold) for threshold in thresholds]
-        return np.array(right) + np.array(wrong), np.array(right)
+        members = np.sort(np.concatenate([inside for _, inside in self.points]))
+        together = np.sort(np.concatenate([side for point in self.points for side in point]))
+        thresholds = together[len(together) - Ranks().of(len(together))]
+        guesses, right = (
+            len(scores) - np.searchsorted(scores, thresholds) for scores in (together, members)
+        )
+        return guesses, right
 
     @cached_property
     def _found(self) -> dict[tuple[float, float], float]:
@@ -163,50 +139,42 @@ class SharedModels:
     def bound_by_model(self, delta: float, error: float) -> float:
         """Lower bound of epsilon, except with probability ``error``; 0 if coins are unfair."""
         if (delta, error) not in self._found:
-            self._found[delta, error] = self._bound(*self._guesses, delta, error)
+            self._found[delta, error] = self._bound(self.sizes, *self._guesses, delta, error)
         return self._found[delta, error]
 
-    def _bound(self, guesses: IntArray, right: IntArray, delta: float, error: float) -> float:
+    def _bound(
+        self, sizes: IntArray, guesses: IntArray, right: IntArray, delta: float, error: float
+    ) -> float:
         level = (error - self.one_sided) / len(guesses)
-        looks_fair = bool(fair_coin(len(self.with_point), len(self.without)))
-        if not (self.fair_coins and looks_fair and level > 0):
+        others, members = self.sizes.sum(axis=0)
+        if not (self.fair_coins and fair_coin(members, others) and level > 0):
             return 0.0
-        canaries = int(self.sizes.sum())
-        return float(epsilon_one_run_fdp(canaries, guesses, right, delta, level).max())
+        return float(epsilon_one_run_fdp(sizes.sum(), guesses, right, delta, level).max())
 
     # --- both -------------------------------------------------------------------------------------
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
-        mixture = self.log_e_value_by_point(epsilon, delta)
+        mixture = self.by_point.log_e_value(epsilon, delta, error)
         # Whether to include the bound must not depend on the coins.
         if not self.fair_coins:
             return mixture
-        return _with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
-
-    def refutes(self, epsilon: float, delta: float, error: float) -> bool:
-        return self.log_e_value(epsilon, delta, error) >= -math.log(error) - LOG_E_VALUE_ROUNDING
+        return with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
 
     def most_provable(self, delta: float, error: float, times: float = 1.0) -> float:
         # Points with the same number of pairs have the same best outcome.
-        larger = replace(self, sizes=np.ceil(times * self.sizes).astype(np.int64))
-        pairs, often = np.unique(larger.sizes.min(axis=1), return_counts=True)
+        sizes = np.ceil(times * self.sizes).astype(np.int64)
+        pairs, often = np.unique(sizes.min(axis=1), return_counts=True)
         best, weights = best_outcomes(pairs), np.log(often / often.sum())
         # Members have equal scores, above all others, and are guessed together at every rank.
-        ranks = Ranks().of(int(larger.sizes.sum()))
-        guesses = np.full_like(ranks, larger.sizes[:, 1].sum())
-        bound = larger._bound(guesses, guesses, delta, error / 2)
+        ranks = Ranks().of(int(sizes.sum()))
+        guesses = np.full_like(ranks, sizes[:, 1].sum())
+        bound = self._bound(sizes, guesses, guesses, delta, error / 2)
 
         def refuted(epsilon: float) -> bool:
             mixtures = log_mixtures(best, bettors_against(epsilon, delta))
             log_e = float(np.logaddexp.reduce(mixtures + weights))
             if self.fair_coins:
-                log_e = _with_bound(log_e, epsilon, bound, error)
-            return log_e >= -math.log(error) - LOG_E_VALUE_ROUNDING
+                log_e = with_bound(log_e, epsilon, bound, error)
+            return log_e >= least_log_e_value(error)
 
         return ceiling(refuted)
-
-
-def _with_bound(mixture: float, epsilon: float, bound: float, error: float) -> float:
-    """Log of the mean of a mixture and of 2 / error below a bound."""
-    fixed = math.log(2 / error) if epsilon < bound else -math.inf
-    return float(np.logaddexp(mixture, fixed) - np.log(2))
