@@ -69,8 +69,8 @@ def test_every_view_says_the_condition() -> None:
     assert verdict.meaning.endswith(f"if {CONDITION}")
     for details in (False, True):
         said = " ".join(result_text(result, details=details).split())
-        assert said.startswith(f"{LABEL}: the attacks prove that epsilon is at least 6.")
-        assert "Proven if the noise is independent: epsilon is at least 6." in said
+        assert said.startswith(f"{LABEL}: the attacks prove that epsilon is at least 5.")
+        assert "Proven if the noise is independent: epsilon is at least 5." in said
     summary = result.to_dict()
     assert summary["verdict"]["grounds"] == "proven if the noise is independent"
     assert summary["proof"]["conditional"]["condition"] == CONDITION

@@ -49,7 +49,7 @@ def test_of_equal_scores_a_fixed_number_is_guessed_at_random() -> None:
     rng = np.random.default_rng(1)
     ranks, right = ranks_of(90), []
     for _ in range(300):
-        scores, member = rng.integers(3, size=90), rng.random(90) < 0.5
+        scores, member = rng.integers(3, size=90) / 2, rng.random(90) < 0.5
         base = BaseScores.of(scores[~member], scores[member])
         for both, times in ((False, 1), (True, 2)):
             guesses, correct = guesses_at(base, ranks, both=both)

@@ -57,8 +57,7 @@ def test_capital_of_bases_and_the_cost_of_learning_make_the_whole() -> None:
     assert cost < 0  # a divergence between bettors' shares before and after
     assert [name for name, _ in found.bases[:2]] == sorted(LEAKING, key=lambda name: -won[name])
     table = evidence_table(found)
-    said = dict(row[:2] for row in table.rows)
-    factor = {what: float(text.rpartition(" ")[2]) for what, text in list(said.items())[:13]}
+    factor = {str(row[0]): float(str(row[1]).rpartition(" ")[2]) for row in table.rows[:13]}
     total = factor.pop("together")
     assert np.prod([*factor.values()]) == pytest.approx(total, rel=0.05)  # three digits each
     assert "4 other bases" in factor

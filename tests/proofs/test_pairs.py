@@ -13,6 +13,7 @@ from scipy.stats import t as student
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.proofs import bettors, outcomes
 from epsilometer.proofs.bettors import Bettors, bettors_against
+from epsilometer.proofs.nearest import nearest
 from epsilometer.proofs.outcomes import Outcomes, outcomes_of
 from epsilometer.proofs.pairs import PairTest, log_mixtures, multiplied
 from epsilometer.proofs.refuting import LARGEST_CLAIM
@@ -127,7 +128,7 @@ def test_nearest_rates_are_those_of_a_fine_search(rare: float, common: float) ->
         ok = (edge > 0) & (edge < 1)
         far = divergence(rare, grid[ok]) + divergence(common, edge[ok])
         inside = common <= odds * rare + delta and 1 - rare <= odds * (1 - common) + delta
-        near = bettors.nearest(rare, common, odds, delta)
+        near = nearest(rare, common, odds, delta)
         found = sum(
             float(divergence(a, np.array(b))) for a, b in zip((rare, common), near, strict=True)
         )
