@@ -11,7 +11,7 @@ from scipy.optimize import linprog, minimize_scalar
 from scipy.stats import t as student
 
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.proofs import bettors, outcomes
+from epsilometer.proofs import outcomes
 from epsilometer.proofs.bettors import Bettors, bettors_against
 from epsilometer.proofs.nearest import nearest
 from epsilometer.proofs.outcomes import Outcomes, outcomes_of
