@@ -217,7 +217,7 @@ def test_reversed_scores_are_said_and_not_judged(tmp_path: Path, shell: Shell) -
         posterior = em.estimate((WITH, WITHOUT), QUICK)
     assert [str(warning.message) for warning in heard] == [REVERSED]
     assert heard[0].filename == __file__
-    assert not posterior.trustworthy
+    assert (posterior.accurate, posterior.trustworthy) == (True, False)
     with pytest.warns(EpsilometerWarning, match="is their sign reversed"):
         verdict = em.judge(posterior, 5.0)
     assert (verdict.outcome, verdict.trustworthy) == (em.judgement.Outcome.INCONCLUSIVE, False)

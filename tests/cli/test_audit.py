@@ -103,12 +103,6 @@ def test_executors_agree(config: Path, found: dict[str, Any], executor: str, she
     assert other["counts"] == found["counts"]
 
 
-def test_another_plan_is_refused_by_name(done: Path, shell: Shell) -> None:
-    err = shell("audit", edited(done, "seed = 1", "seed = 2"), code=2)[1]
-    assert "audit.db holds another plan" in err
-    assert "seed is 1 there and 2 here" in err
-
-
 @pytest.mark.slow
 def test_noise_levels_share_models(config: Path, tmp_path: Path, shell: Shell) -> None:
     edited(config, "noise = 0.02, ", "noise = 0.0, ")

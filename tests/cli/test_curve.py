@@ -11,7 +11,6 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli import options
-from epsilometer.cli.main import run
 from epsilometer.errors import InputError
 from tests.cli.shell import Shell
 
@@ -117,19 +116,6 @@ def test_files_of_output_and_a_claimed_curve(good: Path, tmp_path: Path, shell: 
 
 def test_batches_are_taken_together(good: Path, shell: Shell) -> None:
     assert shell.json("estimate", good, good, "--delta", "1e-6,1e-4")["num_challenge_bases"] == 4
-
-
-@pytest.mark.slow
-def test_the_page_is_about_the_first_delta(good: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    options = ["estimate", str(good), "--delta", "1e-3,1e-6,1e-2", "--claim", "2"]
-    assert run([*options, "--report", str(page)]) == 0
-    text = page.read_text(encoding="utf-8")
-    assert "The rest of this page is about delta = 0.001" in text
-    assert "<dt>delta</dt><dd>0.001</dd>" in text
-    assert 'id="figure-delta-curve"' in text
-    assert 'download="curve.csv"' in text
-    assert "it is not a joint band for the whole curve" in text
 
 
 @pytest.mark.parametrize(

@@ -181,13 +181,6 @@ def test_bad_arguments(arguments: list[str], expected: str, good: Path, shell: S
     assert expected in shell.refused("estimate", good, *arguments)
 
 
-def test_correlated_model_on_one_trial(tmp_path: Path, shell: Shell) -> None:
-    path = tmp_path / "counts.csv"
-    path.write_text(HEADER + "0,1,1,10\n")
-    arguments = ["estimate", str(path), "--delta", "0", "--likelihood", "correlated"]
-    assert "trials_h0 >= 2" in shell.refused(*arguments)
-
-
 def test_missing_things(tmp_path: Path, shell: Shell) -> None:
     assert "no.csv" in shell.refused("estimate", tmp_path / "no.csv", "--delta", "0")
     assert "cannot be read" in shell.refused("estimate", tmp_path, "--delta", "0")

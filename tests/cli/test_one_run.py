@@ -115,18 +115,11 @@ ADDED = {
     "[audit] replicates is for design many-models and cannot be combined": "replicates = 9",
     "[audit] canary_kind: expected population, mislabelled, noise, gradient": 'canary_kind = "odd"',
     "[audit] run 0: mislabelled points need labels": 'canary_kind = "mislabelled"',
-    "[audit] expected adjacency include": 'adjacency = "replace"',
     "[audit] expected an algorithm that supports gradient": 'canary_kind = "gradient"',
-    "[audit] compare_with initial": 'compare_with = "initial"',
     "canary_kind: cannot import nowhere": 'canary_kind = "nowhere:at_all"',
 }
-TWO = "canaries = 2\ndataset_size = 50\nseed = "
-SIZES = "canaries = 300\ndataset_size = 50\nseed = 1"
 WRONG = {words: ("seed = 1", f"seed = 1\n{line}") for words, line in ADDED.items()} | {
     "[audit] runs is for design one-run and": ('design = "one-run"\ncanaries = 300', "runs = 2"),
-    "[audit] run 0: expected at most 9950 canaries": ("canaries = 300", "canaries = 20000"),
-    "got none of 2 included": (SIZES, f"{TWO}4"),
-    "got all of 2 included": (SIZES, f"{TWO}2"),
     "[attack] target_alpha is for many models": ("[est", "[attack]\ntarget_alpha = 0.1\n[est"),
     "[estimate] model: canaries are read by": ("delta = 1e-5", 'delta = 1e-5\nmodel = "count"'),
 }
@@ -164,19 +157,6 @@ def test_a_loss_that_is_nan_for_some_canaries(config: Path, shell: Shell) -> Non
     err = shell.refused("audit", config)
     assert "run 0: canary" in err
     assert "expected a finite loss, got loss=nan" in err
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("seed = 1", "seed = 2", "seed is 1 there and 2 here"),
-        ("canaries = 300", "canaries = 301", "design.canaries is 300 there and 301 here"),
-    ],
-)
-def test_a_changed_plan(old: str, new: str, words: str, plain: Path, shell: Shell) -> None:
-    other = plain.with_name("other.toml")
-    other.write_text(CONFIG.replace(old, new))
-    assert words in shell.refused("audit", other)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.judgement.verdict import FAIL_ON
 from epsilometer.report.figures.charts import COUNT_CHARTS
@@ -119,17 +118,6 @@ def test_thresholds_and_the_error_of_a_proof_are_options(result: Path, shell: Sh
     assert found["proof"]["at_least"] < usual["proof"]["at_least"]
     found = shell.json("report", result, "--fail-at-least", "0.06")
     assert found["verdict"]["outcome"] == "FAIL"
-
-
-@pytest.mark.slow
-def test_an_audit_has_the_same_exit_codes(audited: Path, shell: Shell) -> None:
-    config = audited / "audit.toml"
-    for claim, code in (("0.01", 3), ("20.0", 0)):
-        other = config.with_name(f"claim-{claim}.toml")
-        other.write_text(AUDIT + f"claim = {claim}\n")
-        assert shell.said("audit", other, "--fail-on", "fail", code=code).count("FAIL (") == (
-            code == 3
-        )
 
 
 @pytest.mark.slow
@@ -317,13 +305,3 @@ def test_estimating_does_not_load_what_the_page_needs(counts: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.slow
-def test_the_written_posterior_is_what_the_page_shows(audited: Path) -> None:
-    posterior = em.load(audited / "result" / "posterior.nc")
-    found = embedded(audited / "page.html")
-    assert found["epsilon"]["median"] == posterior.median("epsilon")
-    for percent, value in found["quantiles"]["strength"].items():
-        share = float(percent.removesuffix(" %")) / 100
-        assert value == pytest.approx(float(posterior.quantile("strength", share)), rel=1e-12)

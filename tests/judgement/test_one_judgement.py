@@ -274,24 +274,6 @@ def test_such_counts_of_separate_models_are_judged(deltas: tuple[float, ...]) ->
     assert labels == {"pool": "INCONCLUSIVE", None: "PASS (judged)"}
 
 
-def test_reversed_scores_are_told_and_never_judged() -> None:
-    right = scores(shift=2.0)
-    data = em.Scores(
-        without=[-base.by_hypothesis[0] for base in right.bases],
-        with_point=[-base.by_hypothesis[1] for base in right.bases],
-    )
-    with pytest.warns(em.EpsilometerWarning, match="is their sign reversed"):
-        posterior = em.estimate(data, delta=1e-3)
-    assert posterior.accurate
-    assert not posterior.trustworthy
-    with pytest.warns(em.EpsilometerWarning, match="is their sign reversed"):
-        verdict = em.judge(posterior, 20.0)
-    assert verdict.label == "INCONCLUSIVE"
-    assert not verdict.trustworthy
-    # Control: the other sign.
-    assert em.estimate(right, delta=1e-3).trustworthy
-
-
 def test_an_infinite_claim_promises_nothing(tmp_path: Path) -> None:
     posterior = posterior_of("curve", "independent")
     verdict = em.judge(posterior, float("inf"), deltas=DELTAS)

@@ -61,14 +61,6 @@ class Recorder(Executor):
 # --- chunks ---------------------------------------------------------------------------------------
 
 
-def test_every_model_is_handed_out_once() -> None:
-    recorder = Recorder(slots=2)
-    wanted = plan(bases=3, replicates=50)
-    measure(wanted, executor=recorder)
-    handed = [task for chunk in recorder.chunks for task in chunk.tasks()]
-    assert sorted(handed) == list(wanted.tasks())
-
-
 def most_half_pairs(store: SqliteStore) -> tuple[int, bool]:
     """Over all moments: the most pairs with one model, and whether bases were trained in their order."""
     recorder = Recorder(slots=2, seconds=10.0)
@@ -151,15 +143,6 @@ def test_chunks_hold_a_batch_at_least(tmp_path: Path) -> None:
 
 
 # --- what is counted ------------------------------------------------------------------------------
-
-
-def test_progress_never_decreases_and_ends_at_the_total() -> None:
-    seen: list[Progress] = []
-    measure(plan(NoisyMean(seconds=0.002), replicates=100), on_progress=seen.append)
-    done = [now.done for now in seen]
-    assert done == sorted(done)
-    assert seen[-1] == Progress(400, 400, 400, 0)
-    assert len(set(done)) > 2
 
 
 def test_progress_counts_reused_and_failed_models(tmp_path: Path) -> None:
