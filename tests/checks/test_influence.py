@@ -22,7 +22,7 @@ from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, Prior, Uniform
 from epsilometer.model.region import log_ring_area
 from tests.drawn import error_counts
-from tests.engines.oracles import brute_force_posterior, quantile
+from tests.engines.stated_error_oracle import truth
 
 PROBABILITIES = [0.05, 0.5, 0.95]
 
@@ -151,19 +151,15 @@ def test_division_is_estimation_without_the_base(case: str, runs: list[AttackCou
     assert np.all(_gaps(found, _expected(case)) < tolerance)
 
 
-def test_against_a_brute_force_grid() -> None:
+def test_against_the_oracle() -> None:
     """The twin uses nothing of the exact engine."""
     rows = [(30, 100, 20, 60), (20, 100, 20, 60), (25, 100, 30, 60)]
     x, n0, y, n1 = zip(*rows, strict=True)
     found = leave_one_out(estimate_exact(_counts(x, n0, y, n1), CountModel(delta=0.01)))
     for base in range(3):
         rest = rows[:base] + rows[base + 1 :]
-        grid = brute_force_posterior(
-            rest, 0.01, epsilon_range=(0.0, 16.0), size=400, strength_size=80
-        )
-        expected = quantile(grid["epsilon"], grid["epsilon_weight"], PROBABILITIES)
-        # Step 0.04 of the twin's midpoint grid; smooth densities, so far better than a step.
-        np.testing.assert_allclose(_quantiles(found)[base], expected, atol=0.015)
+        expected = truth(rest, 0.01, HalfNormal(), Beta(), PROBABILITIES).quantiles["epsilon"]
+        np.testing.assert_allclose(_quantiles(found)[base], expected, rtol=BINOMIAL, atol=BINOMIAL)
 
 
 # --- deliberate mistakes ------------------------------------------------------------------------

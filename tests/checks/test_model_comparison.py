@@ -19,11 +19,12 @@ from epsilometer.checks.comparison import (
     label_of,
 )
 from epsilometer.engines.estimate import estimate
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.region import sample_rings
 from epsilometer.report.text.rows import models_data
 from tests.checks.test_warnings import draws
 from tests.drawn import binomial_counts
-from tests.engines.oracles import region_mass, ring_area
+from tests.engines.stated_error_oracle import truth
 
 FloatArray = NDArray[np.float64]
 
@@ -37,58 +38,19 @@ def counts(x: list[int], n0: int, y: list[int], n1: int) -> em.AttackCounts:
 ONE, TWO = counts([8], 20, [6], 20), counts([8, 3], 20, [6, 9], 30)
 
 
-# --- evidence of binomial counts by quadrature ------------------------------------------------
-
-
-def log_likelihood(data: em.AttackCounts, epsilon: FloatArray, strength: FloatArray) -> FloatArray:
-    """log p(counts | epsilon, s): the mass of the ring over its area, base by base."""
-    total = np.zeros(np.broadcast(epsilon, strength).shape)
-    for x, n0, y, n1 in zip(
-        data.false_positives.tolist(),
-        data.trials_h0.tolist(),
-        data.false_negatives.tolist(),
-        data.trials_h1.tolist(),
-        strict=True,
-    ):
-        whole = region_mass(x, n0, y, n1, epsilon, np.full_like(epsilon, DELTA))
-        core = region_mass(x, n0, y, n1, strength * epsilon, strength * DELTA)
-        # The masses are those of Beta distributions; a binomial integrates to 1 / (N + 1).
-        # Far out both are 1 and their difference is rounding; the prior is negligible there.
-        ring = np.maximum(whole - core, 1e-300)
-        total += np.log(ring / ring_area(epsilon, DELTA, strength))
-        total -= math.log((n0 + 1) * (n1 + 1))
-    return total
-
-
-def quadrature_evidence(data: em.AttackCounts, strength: float | None) -> float:
-    """The log evidence by Gauss-Legendre rules over epsilon and, unless it is fixed, over s."""
-    points, weights = np.polynomial.legendre.leggauss(40)
-    epsilon, share = 8.0 * (1 + points), 8.0 * weights
-    prior = np.exp(em.priors.HalfNormal().log_density(epsilon)) * share
-    if strength is not None:
-        values = np.exp(log_likelihood(data, epsilon, np.full_like(epsilon, strength)))
-        return math.log(float(prior @ values))
-    points, weights = np.polynomial.legendre.leggauss(16)
-    e, s = np.meshgrid(epsilon, 0.5 * (1 + points), indexing="ij")
-    return math.log(float(prior @ np.exp(log_likelihood(data, e, s)) @ (0.5 * weights)))
-
-
-def limit_evidence(data: em.AttackCounts) -> float:
-    """Strength 1 as the limit of rings: two strengths below it, extrapolated."""
-    near, nearer = quadrature_evidence(data, 0.96), quadrature_evidence(data, 0.98)
-    return 2 * nearer - near
+# --- evidence of binomial counts by the oracle ------------------------------------------------
 
 
 @pytest.mark.parametrize("data", [ONE, TWO], ids=["one base", "two bases"])
 @pytest.mark.parametrize("strength", [None, 0.0, 0.9, 1.0])
-def test_binomial_evidence_against_quadrature(
+def test_binomial_evidence_against_the_oracle(
     data: em.AttackCounts, strength: float | None
 ) -> None:
     prior = em.priors.Beta() if strength is None else em.priors.Fixed(value=strength)
     model = em.CountModel(delta=DELTA, strength=prior)
-    expected = limit_evidence(data) if strength == 1 else quadrature_evidence(data, strength)
+    rows = list(zip(*(getattr(data, name).tolist() for name in COLUMNS), strict=True))
+    expected = truth(rows, DELTA, em.priors.HalfNormal(), prior, [0.5]).log_evidence
     found = estimate(data, model).log_evidence
-    # Plain quadrature of 600 points for a mass; at 1 the square of 0.02 is left out.
     assert found == pytest.approx(expected, abs=3e-3)
     by_tables = _estimated(data, model, {}, False, None)
     assert by_tables.log_evidence == pytest.approx(expected, abs=3e-3)

@@ -21,10 +21,10 @@ from epsilometer.engines.exact import treatments
 from epsilometer.engines.exact.kernels import Kernel, PlaneKernel
 from epsilometer.engines.exact.nuisance import NoNuisance
 from epsilometer.errors import InputError
-from epsilometer.model import region
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts, counts_of
 from epsilometer.model.likelihoods import Likelihood, Nuisance
+from tests.engines.oracles import square_quantiles
 
 
 def log_beta_binomial(k: ArrayLike, n: ArrayLike, rate: FloatArray, weight: float) -> FloatArray:
@@ -126,36 +126,14 @@ COUNTS = counts_of([10, 22], 100, [20, 15], 80)
 PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
-def brute_force(likelihood: OverDispersed, delta: float) -> FloatArray:
-    """Quantiles of epsilon from sums over points of the unit square, by their critical epsilon."""
-    angle = (np.arange(500) + 0.5) / 500 * np.pi / 2
-    rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
-    alpha, beta = rate[:, None, None], rate[None, :, None]
-    masses = np.exp(likelihood.log_density(COUNTS, alpha, beta)) * (step[:, None] * step)[..., None]
-    epsilon = (np.arange(400) + 0.5) * 0.03
-    post = np.zeros(len(epsilon))
-    for s in (np.arange(30) + 0.5) / 30:
-        total = np.ones(len(epsilon))
-        area = np.exp(region.log_ring_area(epsilon, delta, s))
-        for base in range(len(COUNTS)):
-            inside = []
-            for level_delta, level in ((delta, epsilon), (s * delta, s * epsilon)):
-                critical = region.critical_epsilon(alpha[..., 0], beta[..., 0], level_delta).ravel()
-                order = np.argsort(critical)
-                sums = np.append(0.0, np.cumsum(masses[..., base].ravel()[order]))
-                inside.append(sums[np.searchsorted(critical[order], level, side="right")])
-            total *= (inside[0] - inside[1]) / area
-        post += total
-    post *= np.exp(-0.5 * epsilon**2 / 10)
-    return np.asarray(np.interp(PROBED, np.cumsum(post) / post.sum(), epsilon + 0.015))
-
-
 @pytest.mark.usefixtures("registered")
 def test_the_toy_is_estimated_like_the_others() -> None:
     model = em.CountModel(delta=0.02, likelihood=OverDispersed(weight=60.0))
     posterior = estimate(COUNTS, model)
     assert posterior.trustworthy
-    expected = brute_force(OverDispersed(weight=60.0), 0.02)
+    expected = square_quantiles(
+        model.likelihood, COUNTS, 0.02, PROBED.tolist(), [(1.0, {})], size=500
+    )
     # Points of the twin's grid are either inside or outside: about 0.02 in epsilon.
     np.testing.assert_allclose(
         posterior.quantile("epsilon", PROBED), expected, atol=0.03, rtol=0.01

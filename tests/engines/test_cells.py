@@ -15,7 +15,7 @@ from epsilometer.engines.exact.nuisance import CorrelationGrid
 from epsilometer.engines.exact.surface import AttackSurface
 from epsilometer.model import region
 from epsilometer.model.counts import counts_of
-from tests.engines.oracles import quantile
+from tests.engines.oracles import Nodes, square_quantiles
 
 FloatArray = NDArray[np.float64]
 QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -24,7 +24,7 @@ QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
 def nuisance_nodes(
     likelihood: em.likelihoods.CorrelatedCells,
     counts: em.AttackCounts,
-) -> list[tuple[float, dict[str, float]]]:
+) -> Nodes:
     """Prior weights and values of the nuisance parameters, by plain Gauss-Legendre rules."""
     low, high = likelihood.within_correlation_bounds(counts)
     reach = 5 * likelihood.within_correlation_scale
@@ -43,40 +43,6 @@ def nuisance_nodes(
     return found
 
 
-def brute_force(
-    likelihood: em.likelihoods.CorrelatedCells,
-    counts: em.AttackCounts,
-    delta: float,
-) -> FloatArray:
-    """Quantiles of epsilon from sums over points of the square by their critical epsilon."""
-    angle = (np.arange(250) + 0.5) / 250 * np.pi / 2
-    rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
-    alpha, beta = rate[:, None], rate[None, :]
-    epsilon = np.asarray((np.arange(260) + 0.5) * 0.05, dtype=np.float64)
-    strengths = (np.arange(24) + 0.5) / 24
-    orders = []
-    for s in (1.0, *strengths.tolist()):
-        critical = region.critical_epsilon(alpha, beta, s * delta).ravel()
-        order = np.argsort(critical)
-        orders.append((order, np.searchsorted(critical[order], s * epsilon, side="right")))
-    areas = [np.exp(region.log_ring_area(epsilon, delta, s)) for s in strengths]
-    post = np.zeros(len(epsilon))
-    for weight, at in nuisance_nodes(likelihood, counts):
-        product = np.ones((len(strengths), len(epsilon)))
-        for base in range(len(counts)):
-            one = counts.take(np.array([base]))
-            logs = likelihood.log_density(one, alpha[..., None], beta[..., None], **at)[..., 0]
-            mass = (np.exp(logs) * step[:, None] * step).ravel()
-            inside = []
-            for order, index in orders:
-                inside.append(np.append(0.0, np.cumsum(mass[order]))[index])
-            for k, area in enumerate(areas):
-                product[k] *= (inside[0] - inside[k + 1]) / area
-        post += weight * product.sum(axis=0)
-    post *= np.exp(-0.5 * epsilon**2 / 10)
-    return quantile(epsilon, post / post.sum(), QUANTILES)
-
-
 @pytest.mark.parametrize(
     ("kind", "first"), [(em.likelihoods.CorrelatedCells, 0), (em.likelihoods.CorrelatedNormal, 8)]
 )
@@ -86,7 +52,8 @@ def test_against_sums_over_the_square(kind: Any, first: int) -> None:
     counts = counts_of([first, 12], 30, [14, 5], 24)
     posterior = estimate_exact(counts, em.CountModel(delta=0.02, likelihood=likelihood))
     assert posterior.trustworthy
-    expected = brute_force(likelihood, counts, 0.02)
+    nodes = nuisance_nodes(likelihood, counts)
+    expected = square_quantiles(likelihood, counts, 0.02, QUANTILES, nodes)
     found = posterior.quantile("epsilon", QUANTILES)
     # Points of the twin's grid are either inside or outside a region: about 0.02 in epsilon.
     np.testing.assert_allclose(found, expected, atol=0.04, rtol=0.01)
@@ -99,11 +66,18 @@ def test_against_sums_over_the_square(kind: Any, first: int) -> None:
     assert np.max(np.abs(published - expected)) > 0.08
 
 
-@pytest.mark.parametrize("epsilon", [0.0005, 0.02, 0.4])
-def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
+@pytest.mark.parametrize("epsilon", [0.0005, 0.005, 0.02, 0.3, 0.4])
+@pytest.mark.parametrize(
+    ("likelihood", "last"),
+    [(em.likelihoods.CorrelatedCells(), 0), (em.likelihoods.CorrelatedNormal(), 4)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_thin_regions_against_sums_along_their_length(
+    likelihood: em.likelihoods.CorrelatedCells, last: int, epsilon: float
+) -> None:
     """The likelihood of single bases at the nodes of the grid, down to regions thinner than delta."""
-    delta, likelihood = 0.001, em.likelihoods.CorrelatedCells()
-    counts = counts_of([10, 2, 49, 0], 100, [88, 98, 54, 97], 100)
+    delta = 0.001
+    counts = counts_of([10, 2, 49, last], 100, [88, 98, 54, 97], 100)
     surface = AttackSurface.of(counts, likelihood, (delta,), refinement=2).reaching(5.0)
     angle = (np.arange(2000) + 0.5) / 2000 * np.pi / 2
     alpha, width = np.sin(angle) ** 2, np.sin(2 * angle) * np.pi / 4000

@@ -8,8 +8,8 @@ Correlated cases: counts at target rate 0.1 of three of the paper's algorithms (
 quantiles and the mean strength from the same notes, good to 0.01 there.
 
 `TEN_STRONG_*` is the second scenario of section 4.1.2 of the paper with the notes' quantiles, which
-the engine meets to 0.002 only.  The tests compare with `brute_force_posterior` in
-tests/inference/oracles.py as well, which shares nothing with the engine and sides with it.
+the engine meets to 0.002 only.  The tests compare with the oracle in
+tests/engines/stated_error_oracle.py as well, which shares nothing with the engine and sides with it.
 """
 
 from __future__ import annotations
