@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from epsilometer.model.scores import REVERSED
 from epsilometer.training.network import network
 from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
+from tests.report.count_results import small_plan
 
 RNG = np.random.default_rng(5)
 WITHOUT, WITH = RNG.normal(size=(2, 40)), RNG.normal(1.2, size=(2, 40))
@@ -140,15 +142,7 @@ def test_counts_pools_measurements_stores_and_folders(tmp_path: Path) -> None:
     expected = em.estimate(em.AttackCounts(**counts), delta=0.01).median("epsilon")
     for data in (counts, pandas.DataFrame(counts)):
         assert em.estimate(data, delta=0.01).median("epsilon") == expected
-    plan = em.Plan(
-        population=em.datasets.load_population("directions"),
-        algorithm=em.training.ClippedMean(noise=0.02, records=20),
-        design=em.CrossFed(replicates=8),
-        challenge_bases=2,
-        dataset_size=20,
-        seed=1,
-    )
-    measured = em.measure(plan, tmp_path / "audit.db")
+    measured = em.measure(small_plan(), tmp_path / "audit.db")
     scores = em.attacks.scores_of(measured.only, em.attacks.Loss())
     assert median(measured) == median(scores)
     assert source_of(measured).data("count") == em.rows.cross_feed(measured.only).counts(0.1)
@@ -271,18 +265,7 @@ def test_training_that_seeds_itself_is_heard() -> None:
     assert result.verdict is not None
     assert result.verdict.outcome is em.judgement.Outcome.INCONCLUSIVE
     with pytest.warns(EpsilometerWarning, match="fix its own seed"):
-        em.measure(result_plan())
-
-
-def result_plan() -> em.Plan:
-    return em.Plan(
-        population=em.datasets.load_population("directions"),
-        algorithm=Seeded(),
-        design=em.CrossFed(replicates=4),
-        challenge_bases=1,
-        dataset_size=20,
-        seed=1,
-    )
+        em.measure(replace(small_plan(), algorithm=Seeded()))
 
 
 def test_failed_models_are_a_flaw_of_the_data(tmp_path: Path) -> None:
@@ -468,8 +451,11 @@ def test_python_is_told_its_argument_and_the_shell_its_option(
     with pytest.raises(StoreError, match="`accept_changed_code=True`"):
         em.audit(tmp_path / "audit.toml")
     error = shell("audit", tmp_path / "audit.toml", code=2)[1]
+    assert "code has changed since it was created (changing_training.py)" in error
     assert "continue with --accept-changed-code" in error
     assert "`accept" not in error
+    accepted = shell.json("audit", tmp_path / "audit.toml", "--accept-changed-code")
+    assert (accepted["models_trained"], accepted["models_reused"]) == (0, 120)
 
 
 def test_words_of_the_shell() -> None:

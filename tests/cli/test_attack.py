@@ -14,9 +14,6 @@ from epsilometer.cli.main import run
 from tests.cli.shell import Shell
 from tests.cli.test_estimate import in_shell
 from tests.drawn import losses_of
-from tests.golden.reference import CORRELATED
-
-PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "paper" / "losses"
 
 
 @pytest.fixture
@@ -128,16 +125,3 @@ def test_wrong_options_are_one_line(
 def test_a_target_too_small_to_be_seen(file: Path, shell: Shell) -> None:
     err = shell("attack", file, "--target-alpha", "0.01")[1]
     assert "less than one false positive in the 30 challenges" in err
-
-
-@pytest.mark.parametrize(
-    ("name", "golden"), [("A1", "A1"), ("A3_sigma0p1", "A3"), ("A4_sigma0p05", "A4")]
-)
-def test_counts_of_the_published_losses(name: str, golden: str, shell: Shell) -> None:
-    path = PUBLISHED / f"{name}.csv"
-    if not path.is_file():
-        pytest.skip("the paper's losses are not beside this checkout")
-    arguments = ["attack", str(path), "--target-alpha", "0.1", "--statistic", "loss", "--json"]
-    bases = shell.json(*arguments)["bases"]
-    assert [base["false_positives"] for base in bases] == CORRELATED[golden][0]
-    assert [base["false_negatives"] for base in bases] == CORRELATED[golden][1]

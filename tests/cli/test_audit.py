@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,7 @@ from epsilometer.measurement.plan import Task, training_stream
 from epsilometer.measurement.run import Progress
 from tests.cli.shell import Shell
 from tests.cli.small_audit import audit_text, clipped, edited
-from tests.cli.test_estimate import PROGRAM, in_shell
+from tests.cli.test_estimate import in_shell
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -29,13 +25,6 @@ CONFIG = audit_text(
     clipped(0.02, 20),
     'model = "count"\ndelta = 0.1',
 )
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "audit.toml"
-    path.write_text(CONFIG)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -168,42 +157,6 @@ def own_code(config: Path, name: str, loss: str) -> Path:
     return edited(config, "options = { noise = 0.02, records = 20 }", "")
 
 
-@pytest.mark.slow
-def test_own_algorithm_and_changed_code(config: Path) -> None:
-    own_code(config, "own_training_a", "model")
-    arguments = ("audit", str(config), "--executor", "processes", "--workers", "2")
-    done = in_shell(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["models_trained"] == 72
-    source = config.parent / "own_training_a.py"
-    source.write_text(source.read_text() + "CHANGED = True\n")
-    refused = in_shell(*arguments)
-    assert refused.returncode == 2
-    assert "code has changed since it was created (own_training_a.py)" in refused.stderr
-    assert "--accept-changed-code" in refused.stderr
-    accepted = in_shell(*arguments, "--accept-changed-code", "--json")
-    assert json.loads(accepted.stdout)["models_reused"] == 72
-
-
-@pytest.mark.slow
-def test_failed_models_are_named_and_the_rest_goes_on(config: Path) -> None:
-    own_code(config, "own_training_b", "model if model > -1.5 else float('nan')")
-    done = in_shell("audit", config, "--json")
-    assert done.returncode == 0
-    found = json.loads(done.stdout)
-    failed = found["models_failed"]
-    assert failed
-    assert found["models_trained"] == 72 - len(failed)
-    # After three models for which retries did not help, others may not be retried.
-    attempts = sorted(item["attempts"] for item in failed)
-    assert attempts[-3:] == [3, 3, 3]
-    assert "expected a finite loss, got loss=nan" in done.stderr
-    counted = sum(b["trials_h0"] + b["trials_h1"] for b in found["counts"]["bases"])
-    assert counted == 72 - len(failed)
-    shown = in_shell("status", config.parent / "audit.db", "--json")
-    assert len(json.loads(shown.stdout)["failures"]) == len(failed)
-
-
 def test_what_training_prints_is_not_the_answer(config: Path, shell: Shell) -> None:
     own_code(config, "own_training_prints", "print('training!') or model")
     out, err = shell("audit", config, "--json")
@@ -225,36 +178,6 @@ def test_losses_outside_the_plan_are_refused(audited: Path, tmp_path: Path, shel
     assert "expected replicates below 12 under hypothesis 0" in shell.refused(
         "losses", "import", path, audited / "audit.db"
     )
-
-
-@pytest.mark.slow
-def test_interrupted_and_continued(config: Path) -> None:
-    own_code(config, "own_training_d", "os.getpid() * 0 + model")
-    source = config.parent / "own_training_d.py"
-    source.write_text(
-        source.read_text().replace("return rng", "import time; time.sleep(0.15); return rng")
-    )
-    arguments = [sys.executable, "-c", PROGRAM, "audit", str(config), "--executor", "threads"]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    store = config.parent / "audit.db"
-    while not store.exists() or not _done(store):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert err.endswith(
-        "epsilometer: interrupted; finished models are kept: repeat the command to continue.\n"
-    )
-    kept = _done(store)
-    assert 0 < kept < 72
-    done = in_shell("audit", config, "--json")
-    assert json.loads(done.stdout)["models_trained"] == 72 - kept
-
-
-def _done(store: Path) -> int:
-    shown = in_shell("status", store, "--json")
-    return int(json.loads(shown.stdout)["models_done"]) if shown.returncode == 0 else 0
 
 
 # --- the option --store -----------------------------------------------------------------------

@@ -98,17 +98,6 @@ def test_status_shows_equal_errors_once(tmp_path: Path, shell: Shell) -> None:
     assert out.count("in helper") == 1
 
 
-def test_training_that_seeds_itself(tmp_path: Path, shell: Shell) -> None:
-    config = audit(tmp_path, "seeds_a", "__import__('random').Random(0).random()")
-    found, err = asked(shell, "audit", config, "--check")
-    assert "warning: The first 3 models of base 0 without" in err
-    assert "fix its own seed" in found["warnings"][0]
-    (tmp_path / "audit.db").unlink()
-    found, err = asked(shell, "audit", config)
-    assert any("All 12 models of base 0 without" in each for each in found["counts"]["warnings"])
-    assert err.count("warning: All 12 models of base 0") == 1
-
-
 @pytest.mark.parametrize(("delta", "warned"), [("0.05", True), ("0.0499", False)])
 def test_delta_of_one_record(delta: str, warned: bool, tmp_path: Path, shell: Shell) -> None:
     config = audit(tmp_path, "works_c", "rng.normal()")

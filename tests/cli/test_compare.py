@@ -22,13 +22,6 @@ COUNTS = (
 
 
 @pytest.fixture
-def counts(tmp_path: Path) -> Path:
-    path = tmp_path / "counts.csv"
-    path.write_text(COUNTS)
-    return path
-
-
-@pytest.fixture
 def scores(tmp_path: Path) -> Path:
     rng = np.random.default_rng(2)
     lines = [f"{rng.normal(1.5 * (i % 2)):.5f},{i % 2}" for i in range(300)]

@@ -49,20 +49,6 @@ def test_the_answer_in_json(losses: Path, shell: Shell) -> None:
         assert name in found
 
 
-def test_the_published_model_on_request(losses: Path, tmp_path: Path, shell: Shell) -> None:
-    counts = tmp_path / "counts.csv"
-    attack = ["attack", str(losses), "--statistic", "logit", "--target-alpha", "0.2"]
-    shell(*attack, "--output", counts)
-    wanted = shell.json("estimate", counts, "--delta", 1e-3)
-    published = ["--model", "count", "--target-alpha", 0.2]
-    found = shell.json("estimate", losses, "--delta", 1e-3, *published)
-    assert found["epsilon"] == wanted["epsilon"]
-    assert "families" not in found
-    # And counts can be read as one threshold of each curve.
-    curve = shell.json("estimate", counts, "--delta", 1e-3, "--model", "curve", *QUICK)
-    assert curve["model"] == "curve"
-
-
 def test_what_is_said_in_words(losses: Path, shell: Shell) -> None:
     out = shell.said("estimate", losses, "--delta", "1e-5", "--claim", "1")
     scores = em.attacks.scores_of(em.Losses.read(losses))

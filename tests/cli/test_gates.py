@@ -11,11 +11,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.cli.small_audit import AUDIT
-
-COUNTS = (
-    "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
-    "one,100,1000,120,1000\ntwo,60,1000,150,1000\n"
-)
+from tests.cli.test_report import COUNTS
 
 
 @pytest.fixture

@@ -31,13 +31,6 @@ CONFIG = audit_text(
 )
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "audit.toml"
-    path.write_text(CONFIG)
-    return path
-
-
 # --- plan -------------------------------------------------------------------------------------
 
 
@@ -128,15 +121,12 @@ def test_nothing_to_do_is_said_and_leaves_no_figure(tmp_path: Path, shell: Shell
     ("arguments", "message"),
     [
         ([], "expected a goal"),
-        (["--width", "0"], "at_most > 0"),
         (["--width", "1", "--extend"], "--extend is for --pilot"),
-        (["--width", "1", "--probability", "2"], "probability"),
         (["--width", "1", "--likelihood", "x"], "likelihood"),
         (["--width", "1", "--shadows", "0"], "shadows"),
         (["--width", "1", "--runs", "2"], "--runs is for another design"),
         (["--width", "1", "--design", "x"], "design"),
         (["--width", "1", "--design", "one-run", "--most-bases", "9"], "--most-bases is for"),
-        (["--width", "1", "--design", "pool", "--model", "count"], "CurveModel"),
         (["--width", "1", "--curve", "x"], "curve"),
         (["--width", "1", "--mixing", "x"], "mixing"),
         (["--width", "1", "--model", "x"], "model"),

@@ -31,12 +31,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "audit.toml"
-    path.write_text(CONFIG)
+@pytest.fixture(autouse=True)
+def records(tmp_path: Path) -> None:
     write_records(tmp_path)
-    return path
 
 
 # --- the whole way --------------------------------------------------------------------------------

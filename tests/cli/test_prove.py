@@ -144,13 +144,6 @@ def test_bad_input_is_one_line(
 # --- an audit that stops when the claim is refuted --------------------------------------------
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "audit.toml"
-    path.write_text(CONFIG)
-    return path
-
-
 def test_stops_as_soon_as_the_claim_is_refuted(config: Path, tmp_path: Path, shell: Shell) -> None:
     options = ["--until-proven", "--claim", "0.3"]
     found = shell.json("audit", config, *options, "--fail-on", "proven", code=3)

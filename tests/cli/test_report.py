@@ -36,13 +36,6 @@ PAGES = [
 ]
 
 
-@pytest.fixture
-def counts(tmp_path: Path) -> Path:
-    path = tmp_path / "counts.csv"
-    path.write_text(COUNTS)
-    return path
-
-
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `estimate --output` leaves, with a claim that stands open."""

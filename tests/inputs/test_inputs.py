@@ -22,6 +22,7 @@ from epsilometer.inputs.sources import read, read_text
 from epsilometer.judgement.question import Question
 from epsilometer.model.models import likelihood_for
 from tests.drawn import losses_of
+from tests.report.count_results import small_plan
 
 PLAIN = em.AttackCounts(
     false_positives=[4, 6], trials_h0=50, false_negatives=[20, 30], trials_h1=50, names=["a", "b"]
@@ -73,15 +74,7 @@ def test_several_batches() -> None:
 def test_losses_in_every_form(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if name == "audit.db":
-        plan = em.Plan(
-            population=em.datasets.load_population("directions"),
-            algorithm=em.training.ClippedMean(noise=0.02, records=20),
-            design=em.CrossFed(replicates=8),
-            challenge_bases=2,
-            dataset_size=20,
-            seed=1,
-        )
-        expected = em.measure(plan, path).only
+        expected = em.measure(small_plan(), path).only
     else:
         LOSSES.write(path)
         expected = LOSSES

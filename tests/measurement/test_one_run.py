@@ -24,6 +24,7 @@ from epsilometer.proofs.proof import prove
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner
 from tests.measurement.algorithms import NoisyMean, noted, one_run_plan
+from tests.measurement.test_kill import exported
 
 
 class Batched(NoisyMean):
@@ -403,11 +404,6 @@ def test_scores_that_depend_on_each_other_have_no_file() -> None:
 
 
 # --- interrupted --------------------------------------------------------------------------------
-
-
-def exported(path: Path) -> str:
-    with SqliteStore(path, read_only=True) as store:
-        return store.losses(store.sizes(), "").to_csv()
 
 
 def runs_kept(path: Path) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import expit, logsumexp
-from scipy.stats import laplace, multivariate_normal, norm
+from scipy.stats import multivariate_normal, norm
 
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.intervals import separation
@@ -34,41 +34,27 @@ EVERY = pytest.mark.parametrize(
 )
 
 
-def hockey_stick(mechanism: Mechanism, epsilon: float) -> float:
-    """Smallest delta at epsilon, from the densities alone."""
-    grow = math.exp(epsilon)
-    if isinstance(mechanism, RandomisedResponse):
-        true = math.exp(mechanism.pure_epsilon) / (1 + math.exp(mechanism.pure_epsilon))
-        return max(0.0, true - grow * (1 - true))
-    if isinstance(mechanism, LaplaceMechanism):
-        densities = [laplace(0).pdf, laplace(mechanism.pure_epsilon).pdf]
-        kinks = [0.0, mechanism.pure_epsilon]
-    elif isinstance(mechanism, GaussianMechanism):
-        densities, kinks = [norm(0).pdf, norm(mechanism.mu).pdf], []
-    else:
-        assert isinstance(mechanism, SubsampledGaussian)
-        mu, rate = mechanism.mu, mechanism.rate
-        densities = [norm(0).pdf, lambda x: rate * norm.pdf(x - mu) + (1 - rate) * norm.pdf(x)]
-        kinks = []
-    values = []
-    for p, q in (densities, densities[::-1]):
-        grid = [-40, *sorted([*np.linspace(-12, 15, 28), *kinks]), 40]
-        values.append(
-            sum(
-                quad(lambda x, p=p, q=q: max(0.0, p(x) - grow * q(x)), a, b, limit=200)[0]
-                for a, b in pairwise(grid)
-            )
+def hockey_stick(mechanism: SubsampledGaussian, epsilon: float) -> float:
+    """Smallest delta at epsilon."""
+    mu, rate, grow = mechanism.mu, mechanism.rate, math.exp(epsilon)
+    densities = [norm(0).pdf, lambda x: rate * norm.pdf(x - mu) + (1 - rate) * norm.pdf(x)]
+    return max(
+        sum(
+            quad(lambda x, p=p, q=q: max(0.0, p(x) - grow * q(x)), a, b, limit=200)[0]
+            for a, b in pairwise([-40, *np.linspace(-12, 15, 28), 40])
         )
-    return max(values)
+        for p, q in (densities, densities[::-1])
+    )
 
 
-@pytest.mark.parametrize("delta", [1e-3, 0.05])
-@pytest.mark.parametrize("mechanism", MECHANISMS[1:], ids=repr)
-def test_epsilon_is_where_the_divergence_falls_to_delta(mechanism: Mechanism, delta: float) -> None:
-    epsilon = mechanism.epsilon(delta)
-    # Integrals of integrands with kinks: accurate to about 1e-7.
-    assert hockey_stick(mechanism, epsilon) == pytest.approx(delta, abs=2e-6)
-    assert hockey_stick(mechanism, 0.9 * epsilon) > 1.05 * delta
+def test_epsilon_of_a_subsampled_gaussian_is_where_the_divergence_falls_to_delta() -> None:
+    """From the densities alone; the others are compared with families of curves."""
+    for mechanism, delta in product(MECHANISMS, (1e-3, 0.05)):
+        if isinstance(mechanism, SubsampledGaussian):
+            epsilon = mechanism.epsilon(delta)
+            # Integrals of integrands with kinks: accurate to about 1e-7.
+            assert hockey_stick(mechanism, epsilon) == pytest.approx(delta, abs=2e-6)
+            assert hockey_stick(mechanism, 0.9 * epsilon) > 1.05 * delta
 
 
 @EVERY

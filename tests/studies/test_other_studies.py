@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from studies.proofs import (
     PowerCell,
     called,
 )
-from studies.tables import SUSPECT, Row, chance_of, filled, from_csv, to_csv
+from studies.tables import SUSPECT, Row, chance_of, filled, to_csv
 from studies.verdicts import SCORES, VERDICTS, VerdictCell, chance, wrong
 
 
@@ -251,11 +250,3 @@ def test_every_setting_was_run_as_often_as_planned(study: str) -> None:
             assert max(row.runs for row in rows) <= max(planned)
         else:  # a row for each run
             assert len(rows) == sum(planned)
-
-
-def test_writing_and_reading(tmp_path: Path) -> None:
-    plan = STUDIES["verdicts"].plan(quick=True)
-    tables, _ = results.read("verdicts")
-    results.write(tmp_path, plan, tables)
-    written = from_csv((tmp_path / "verdicts.csv").read_text(encoding="utf-8"))
-    assert written == tables["verdicts.csv"]
