@@ -40,3 +40,15 @@ def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
     from tests.cli.shell import Shell  # after the environment is set
 
     return Shell(capsys)
+
+
+@pytest.fixture(autouse=True)
+def errors_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every error of ours that is raised while a test runs is one line."""
+    from epsilometer.errors import EpsilometerError  # after the environment is set
+
+    def made(error: EpsilometerError, *words: object) -> None:
+        assert "\n" not in "".join(map(str, words)), words
+        Exception.__init__(error, *words)
+
+    monkeypatch.setattr(EpsilometerError, "__init__", made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 
 import epsilometer as em
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.engines.mcmc.diagnostics import diagnose
+from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.model.counts import AttackCounts, counts_of
+from epsilometer.model.models import CountModel
 from epsilometer.model.region import contains
+from epsilometer.posteriors.provenance import Provenance
 
 
 def binomial_counts(
@@ -59,4 +63,17 @@ def losses_of(names: Sequence[str], values: FloatArray) -> em.Losses:
         hypothesis=hypotheses.ravel(),
         replicate=models.ravel(),
         loss=values.ravel(),
+    )
+
+
+def posterior_of_draws(
+    counts: AttackCounts, model: CountModel, samples: Mapping[str, FloatArray]
+) -> SamplePosterior:
+    """Draws, (chain, draw), that no sampler made."""
+    return SamplePosterior(
+        counts=counts,
+        model=model,
+        provenance=Provenance(engine="mcmc", settings={}, seconds=1.0, seed=7),
+        samples=dict(samples),
+        diagnostics=diagnose(dict(samples), acceptance_rate=0.25),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from epsilometer.errors import InputError
 from epsilometer.model import dependence, likelihoods, priors
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -246,3 +247,9 @@ def test_code_is_counted_without_prose() -> None:
         '"""Prose\n\nover lines."""\n\n# why\nx = """text\nof code"""\n\n\ndef f():\n    "says"\n'
     )
     assert code_lines(text) == 3
+
+
+def test_errors_of_two_lines_are_seen() -> None:
+    """Control of the fixture that every test has."""
+    with pytest.raises(AssertionError, match="two"):
+        InputError("two\nlines")

@@ -122,7 +122,6 @@ def test_bad_csv_is_named_with_its_row(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Losses.parse_csv(text, name="losses.csv")
     assert str(caught.value).startswith("losses.csv")
-    assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
 
 
@@ -230,7 +229,6 @@ def test_bad_parquet_is_named(tmp_path: Path, change: dict[str, Any], message: s
     with pytest.raises(InputError, match=message) as caught:
         Losses.read(parquet(tmp_path / "x.parquet", **change))
     assert "x.parquet" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99])

@@ -12,14 +12,12 @@ from epsilometer.checks.warnings import (
     check_extreme_counts,
 )
 from epsilometer.engines.exact.engine import estimate_exact
-from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed, HalfNormal
-from epsilometer.posteriors.provenance import Provenance
-from tests.drawn import error_counts
+from tests.drawn import error_counts, posterior_of_draws
 
 TRIALS = 20
 
@@ -35,13 +33,7 @@ ALL = counts_of([20, 20, 20], [15, 14, 16])
 def draws(counts: AttackCounts, model: CountModel) -> SamplePosterior:
     """Any posterior of given counts: only its counts and its model are used."""
     samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
-    return SamplePosterior(
-        counts=counts,
-        model=model,
-        provenance=Provenance(engine="mcmc", settings={}, seconds=0.0, seed=1),
-        samples=samples,
-        diagnostics=diagnose(samples, acceptance_rate=0.3),
-    )
+    return posterior_of_draws(counts, model, samples)
 
 
 def doubt(

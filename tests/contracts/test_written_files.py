@@ -97,11 +97,8 @@ def test_what_is_written_is_read_back(
 @pytest.mark.parametrize("ending", [".xlsx", ".txt", ".csv.gz"])
 def test_other_endings_are_refused(kind: tuple[str, str], ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{ending}"
-    with pytest.raises(
-        InputError, match=r"expected a (file )?name that ends in \..* or \."
-    ) as told:
+    with pytest.raises(InputError, match=r"expected a (file )?name that ends in \..* or \."):
         _plain(kind[0]).write(path)
-    assert "\n" not in str(told.value)
     assert not path.exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import dp_accounting
@@ -161,6 +162,5 @@ def test_csv(tmp_path: Path) -> None:
 def test_bad_csv(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "claim.csv"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         em.judgement.ClaimedCurve.read_csv(path)
-    assert message in str(caught.value)

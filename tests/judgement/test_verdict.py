@@ -6,6 +6,7 @@ Each verdict states its grounds: a proof, a judgement without objections, or nei
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,6 @@ from hypothesis import strategies as st
 
 import epsilometer as em
 from epsilometer.engines.exact.engine import ExactSettings, estimate_exact
-from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.errors import InputError
 from epsilometer.judgement.result import INACCURATE
@@ -33,8 +33,7 @@ from epsilometer.judgement.verdict import (
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Fixed, HalfNormal, Prior
-from epsilometer.posteriors.provenance import Provenance
-from tests.drawn import error_counts
+from tests.drawn import error_counts, posterior_of_draws
 
 #: They prove that epsilon is above 1.1 at delta = 0.01, and no more than 1.2.
 COUNTS = error_counts([10, 30], [20, 30], 100, 80)
@@ -49,14 +48,7 @@ NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
 def chains(epsilon: np.ndarray, *, epsilon_prior: Prior | None = None) -> SamplePosterior:
     """A posterior whose draws of epsilon are given, (chain, draw), from counts that prove nothing."""
     model = CountModel(delta=0.01, epsilon=epsilon_prior or HalfNormal(), strength=Fixed(value=0.5))
-    samples = {"epsilon": epsilon}
-    return SamplePosterior(
-        counts=WEAK,
-        model=model,
-        provenance=Provenance(engine="mcmc", settings={}, seconds=0.0, seed=1),
-        samples=samples,
-        diagnostics=diagnose(samples, acceptance_rate=0.3),
-    )
+    return posterior_of_draws(WEAK, model, {"epsilon": epsilon})
 
 
 def mixed(share_above: float, claim: float = 1.0) -> SamplePosterior:
@@ -128,9 +120,8 @@ def test_thresholds_at_certainty() -> None:
     ],
 )
 def test_thresholds_are_probabilities_in_order(low: Any, high: Any, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         Thresholds(pass_at_most=low, fail_at_least=high)
-    assert message in str(caught.value)
 
 
 # --- outcomes ---------------------------------------------------------------------------------

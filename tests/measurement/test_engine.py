@@ -250,9 +250,8 @@ class Refusing(Executor):
 )
 def test_an_executor_that_takes_no_more(error: Exception, after: int, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with pytest.raises(ExecutorError) as raised:
+    with pytest.raises(ExecutorError):
         measure(plan(), path, executor=Refusing(error, after=after), workers=2)
-    assert "\n" not in str(raised.value)
     with SqliteStore(path) as store:
         kept = len(store.rows(ALL))
     assert kept > 0 if after else kept == 0

@@ -29,9 +29,8 @@ def free_port() -> int:
 def test_no_scheduler_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(executors, "CONNECT_SECONDS", 1)
     port = free_port()
-    with pytest.raises(ExecutorError, match=f"no Dask scheduler answers at .*:{port} ") as no:
+    with pytest.raises(ExecutorError, match=f"no Dask scheduler answers at .*:{port} "):
         measure(plan(), tmp_path / "store.db", executor=f"dask://127.0.0.1:{port}")
-    assert "\n" not in str(no.value)
 
 
 def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

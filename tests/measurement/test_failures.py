@@ -155,7 +155,6 @@ def test_failing_code_ends_the_run_after_a_few_models(
     path = tmp_path / "store.db"
     with pytest.raises(TrainingError, match="no model could be trained") as stopped:
         measure(plan(algorithm, bases=4, replicates=30), path, executor=executor, workers=2)
-    assert "\n" not in str(stopped.value)
     assert "algorithms.py" in stopped.value.traceback
     # Two models, and those in progress; several at once fail at the first.
     assert len(noted(tmp_path / "log")) <= 8

@@ -155,11 +155,8 @@ def test_a_store_that_is_not_full(attack: str) -> None:
     whole = list(filled(plan).pool_rows(plan.sizes))
     store.prepare(plan)
     store.add(whole[1:7])
-    with pytest.raises(
-        InputError, match="in addition to the 6 of the first stage, got 6 in total"
-    ) as caught:
+    with pytest.raises(InputError, match="in addition to the 6 of the first stage, got 6 in total"):
         plan.design.scores(store.pool_losses(plan.sizes, ""))
-    assert "\n" not in str(caught.value)
     store.add(whole[9:])
     losses = store.pool_losses(plan.sizes, "")
     assert judged(plan, losses).models == 4

@@ -347,9 +347,8 @@ def test_a_damaged_blob(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[where + 11] ^= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match=r"the store is damaged .*pool_losses") as caught:
+    with pytest.raises(StoreError, match=r"the store is damaged .*pool_losses"):
         SqliteStore(path, read_only=True)
-    assert "\n" not in str(caught.value)
 
 
 FEW, ENOUGH = b"\0" * 3, b"\0" * 160

@@ -75,7 +75,6 @@ def test_refused(x: object, n0: object, y: object, n1: object, message: str) -> 
 def test_bad_files_are_named_with_their_row(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         AttackCounts.parse(text, name="counts.csv")
-    assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("counts.csv")
 
 
@@ -186,7 +185,6 @@ def test_text_that_cannot_be_is_refused(columns: str, rows: list[str], message: 
     with pytest.raises(InputError, match=message) as caught:
         AttackCounts.parse(text, name="counts.csv")
     assert str(caught.value).startswith("counts.csv")
-    assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
 
 

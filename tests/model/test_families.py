@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
 
 import mpmath
@@ -313,11 +314,8 @@ def test_above_of_pieces_counts_ties_half() -> None:
 def test_families_by_name() -> None:
     assert families_of(AVERAGE) == tuple(FAMILIES.values())
     assert families_of("laplace") == (Laplace(),)
-    with pytest.raises(
-        InputError, match=r"^expected family to be one of average, gaussian"
-    ) as caught:
+    with pytest.raises(InputError, match=r"^expected family to be one of average, gaussian"):
         families_of("cauchy")
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +330,5 @@ def test_families_by_name() -> None:
     ],
 )
 def test_refusals(make: object, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         make()  # type: ignore[operator]
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)

@@ -240,15 +240,11 @@ def test_mixing_from_words() -> None:
 
 @pytest.mark.parametrize("text", ["sometimes", "0", "1.1", "-0.5", "nan", 0.0, 2.0, ""])
 def test_words_that_are_no_mixing(text: str | float) -> None:
-    with pytest.raises(
-        InputError, match=r"expected mixing to be free, none or a rate in \(0, 1\]"
-    ) as c:
+    with pytest.raises(InputError, match=r"expected mixing to be free, none or a rate in \(0, 1\]"):
         mixtures.mixing_of(text)
-    assert "\n" not in str(c.value)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.0001, math.nan, math.inf, True])
 def test_known_rates_outside_their_range(rate: float) -> None:
-    with pytest.raises(InputError, match="mixing") as caught:
+    with pytest.raises(InputError, match="mixing"):
         mixtures.KnownMixing(rate=rate)
-    assert "\n" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -104,10 +105,8 @@ def wrong(**given: Any) -> em.CurveModel:
     ],
 )  # fmt: skip
 def test_refusals(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         make()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_what_the_model_is_estimated_from() -> None:

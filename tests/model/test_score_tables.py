@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,8 @@ def test_csv_of_canaries() -> None:
     ],
 )
 def test_csv_refusals(text: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         Scores.parse_csv(text, name="s.csv")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("s.csv")
 
 
@@ -125,7 +124,5 @@ def test_parquet(tmp_path: Path) -> None:
     ],
 )
 def test_parquet_refusals(columns: dict[str, list[Any]], message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         Scores.read(stored(tmp_path, **columns))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)

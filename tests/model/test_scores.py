@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -198,10 +199,8 @@ ONE = Scores(without=[[1.0]], with_point=[[2.0]])
     ],
 )  # fmt: skip
 def test_refusals(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         make()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("labels", [["in", "out"], [None, 1], [np.nan, 1.0]])
@@ -213,12 +212,10 @@ def test_labels_that_are_no_numbers(labels: list[object]) -> None:
 @pytest.mark.parametrize("scores", [["high", "low"], [None, 1.0]])
 def test_scores_that_are_no_numbers(scores: list[object]) -> None:
     given: Any = scores
-    with pytest.raises(InputError, match="expected numbers as scores") as caught:
+    with pytest.raises(InputError, match="expected numbers as scores"):
         Scores(without=[given], with_point=[[1.0]])
-    assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match="expected numbers as scores") as caught:
+    with pytest.raises(InputError, match="expected numbers as scores"):
         Scores.of_rows(["a", "a"], [0, 1], given)
-    assert "\n" not in str(caught.value)
 
 
 # --- scores of points that share models: both readings, and files ---------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,12 @@ import xarray
 
 import epsilometer as em
 from epsilometer.engines.estimate import estimate
-from epsilometer.engines.exact.engine import make_surface
-from epsilometer.engines.exact.integrate import integrate
-from epsilometer.engines.exact.posterior import GridPosterior, from_solution
-from epsilometer.engines.exact.resolution import Resolution
+from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.posteriors import trees
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.provenance import Provenance
-
-PROBABILITIES = np.linspace(0, 1, 41)
 
 
 def counts(names: list[str] | None = None) -> em.AttackCounts:
@@ -35,17 +29,6 @@ def counts(names: list[str] | None = None) -> em.AttackCounts:
 
 def grid(**model: Any) -> Any:
     return estimate(counts(), em.CountModel(delta=0.01, **model))
-
-
-def correlated_grid() -> GridPosterior:
-    model = em.CountModel(
-        delta=0.01, likelihood=em.likelihoods.CorrelatedNormal(within_correlation_scale=0.02)
-    )
-    coarse = Resolution.number(0, planar=True)
-    solution, _ = integrate(make_surface(counts(), model), model, coarse)
-    posterior = from_solution(counts(), model, solution)
-    accuracy = replace(posterior.accuracy, error=1e-4, tolerance=1e-3, levels=2)
-    return replace(posterior, accuracy=accuracy)
 
 
 def sampled(**model: object) -> SamplePosterior:
@@ -65,11 +48,6 @@ def sampled(**model: object) -> SamplePosterior:
 @pytest.mark.parametrize(
     "make",
     [
-        grid,
-        correlated_grid,
-        sampled,
-        lambda: grid(strength=em.priors.Fixed(value=0.3)),
-        lambda: grid(epsilon=em.priors.Fixed(value=2.0), strength=em.priors.Beta(a=2, b=0.5)),
         lambda: grid(epsilon=em.priors.Uniform(upper=9)),
         lambda: grid(epsilon=em.priors.LogNormal(median=2, log_scale=0.3)),
         lambda: sampled(
@@ -77,28 +55,14 @@ def sampled(**model: object) -> SamplePosterior:
         ),
     ],
 )
-def test_restored_posterior_answers_identically(make: object, tmp_path: Path) -> None:
+def test_what_only_one_engine_states_is_restored(make: object, tmp_path: Path) -> None:
+    """All other answers are in the contract of engines."""
     posterior: CountPosterior = make()  # type: ignore[operator]
     path = tmp_path / "posterior.nc"
     posterior.save(path)
     restored = em.load(path)
-    assert type(restored) is type(posterior)
-    assert restored.counts == posterior.counts
     assert restored.model == posterior.model
     assert restored.provenance == posterior.provenance
-    assert restored.trustworthy == posterior.trustworthy
-    for name in ("epsilon", "strength", *posterior.parameters):
-        np.testing.assert_array_equal(
-            restored.quantile(name, PROBABILITIES), posterior.quantile(name, PROBABILITIES)
-        )
-        assert restored.mean(name) == posterior.mean(name)
-        assert restored.probability_above(name, 0.4) == posterior.probability_above(name, 0.4)
-    for one, two in zip(
-        restored.draws(100, rng=np.random.default_rng(1)).values(),
-        posterior.draws(100, rng=np.random.default_rng(1)).values(),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, two)
     if isinstance(posterior, GridPosterior):
         assert isinstance(restored, GridPosterior)
         assert restored.accuracy == posterior.accuracy
@@ -147,9 +111,8 @@ def test_layout_is_the_one_arviz_knows(tmp_path: Path) -> None:
 
 
 def assert_refused(path: Path, *, match: str) -> None:
-    with pytest.raises(em.InputError, match=match) as caught:
+    with pytest.raises(em.InputError, match=match):
         em.load(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:

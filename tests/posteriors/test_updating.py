@@ -112,14 +112,6 @@ def test_exact_settings_come_back_from_provenance() -> None:
     assert estimate(THIRD, em.CountModel(delta=0.01), settings).engine == settings
 
 
-def test_what_cannot_be_an_update_is_refused() -> None:
-    posterior = estimate(
-        FIRST, em.CountModel(delta=0.01, likelihood=em.likelihoods.CorrelatedNormal())
-    )
-    with pytest.raises(em.InputError, match="trials_h0 >= 2"):
-        posterior.update(counts([1], [0], trials=1))
-
-
 def test_names_that_are_numbers_are_counted_on_and_others_are_kept() -> None:
     posterior = estimate(FIRST, em.CountModel(delta=0.01)).update(SECOND)
     assert posterior.counts.names == ("0", "1", "2", "3")

@@ -9,7 +9,6 @@ import numpy as np
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.judgement.claims import Claim
 from epsilometer.judgement.count_result import CountResult
@@ -17,8 +16,7 @@ from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.question import OtherModels, Question
 from epsilometer.posteriors.posterior import CountPosterior
-from epsilometer.posteriors.provenance import Provenance
-from tests.drawn import error_counts
+from tests.drawn import error_counts, posterior_of_draws
 
 counts = error_counts
 TWO = counts([10, 30], [20, 30], 100)
@@ -43,13 +41,7 @@ def sampled(
         name: np.clip(centre + scale * (rng.random((chains, 400)) - 0.5), 0, 1)
         for name in audit.parameters_of(observed)
     }
-    return SamplePosterior(
-        counts=observed,
-        model=audit,
-        provenance=Provenance(engine="mcmc", settings={}, seconds=1.0, seed=7),
-        samples=samples,
-        diagnostics=diagnose(samples, acceptance_rate=0.25),
-    )
+    return posterior_of_draws(observed, audit, samples)
 
 
 def small_plan(population: em.Population | None = None, **changed: Any) -> em.Plan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 import epsilometer as em
 from epsilometer._text import plain
-from epsilometer.engines.mcmc.diagnostics import diagnose
 from epsilometer.engines.mcmc.posterior import SamplePosterior
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
@@ -23,7 +21,7 @@ from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text.sentences import count_assumptions
 from epsilometer.report.text.summary import result_text
 from epsilometer.report.text.values import result_values
-from tests.drawn import error_counts
+from tests.drawn import error_counts, posterior_of_draws
 from tests.report.count_results import TWO, exact, sampled
 
 COUNTS = TWO
@@ -37,8 +35,7 @@ def plain_posterior() -> CountPosterior:
 def chains(values: np.ndarray, **model: object) -> SamplePosterior:
     """Draws of each parameter that no sampler made."""
     made = sampled(**model)  # type: ignore[arg-type]
-    samples = dict(zip(made.samples, values, strict=True))
-    return replace(made, samples=samples, diagnostics=diagnose(samples, acceptance_rate=0.25))
+    return posterior_of_draws(TWO, made.model, dict(zip(made.samples, values, strict=True)))
 
 
 def asked(posterior: CountPosterior, **question: float) -> Result:

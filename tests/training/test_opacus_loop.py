@@ -147,9 +147,8 @@ def test_a_returned_module_is_the_model() -> None:
 )
 def test_errors_that_show_in_training(settings: dict[str, Any], words: str) -> None:
     algorithm = usual(**settings)
-    with pytest.raises(InputError, match=words) as caught:
+    with pytest.raises(InputError, match=words):
         algorithm.train(data(), stream())
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("engine", ["", "a b", "trainer.", 3])
