@@ -27,7 +27,7 @@ from epsilometer.model.dependence import PooledGroups
 from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, IndependentBinomial
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
-from tests.contracts.test_engine import standard_error
+from tests.contracts.test_engine import largest_z as largest_z_of_draws
 from tests.drawn import ring_contains
 
 #: About 200 comparisons of roughly normal errors: false alarms below 1e-3 (2 x 2.9e-7 each).
@@ -57,25 +57,10 @@ PUBLISHED_FORM = McmcSettings.published(
 
 
 def largest_z(posterior: SamplePosterior) -> float:
-    """The largest deviation from the exact engine, in Monte Carlo standard errors.
-
-    The exact engine's own error estimate is added to the standard error.
-    """
+    """The largest deviation from the exact engine, in Monte Carlo standard errors."""
     exact = estimate_exact(posterior.counts, posterior.model)
     assert exact.trustworthy
-    worst = 0.0
-    for name in posterior.parameters:
-        draws = posterior.samples[name]
-        error = posterior.diagnostics.parameters[name].mean_standard_error
-        found, expected, errors = [posterior.mean(name)], [exact.mean(name)], [error]
-        for probability in (0.05, 0.5, 0.95):
-            found.append(float(posterior.quantile(name, probability)))
-            expected.append(float(exact.quantile(name, probability)))
-            errors.append(standard_error(draws, probability))
-        slack = exact.accuracy.error * np.maximum(1.0, np.abs(expected)) / Z
-        z = np.abs(np.subtract(found, expected)) / (np.array(errors) + slack)
-        worst = max(worst, float(z.max()))
-    return worst
+    return largest_z_of_draws(posterior.samples, exact)
 
 
 MODELS = {

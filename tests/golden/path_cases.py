@@ -2,7 +2,7 @@
 
 What they should come to is in `paths.json`, which `make_paths.py` writes from these.  Left out are
 priors of epsilon that are narrow or end where the counts push against them: the engine that made the
-numbers was wrong there, so `tests/inference/test_stated_error.py` asks an oracle instead.
+numbers was wrong there, so `tests/engines/test_stated_error.py` asks an oracle instead.
 """
 
 from __future__ import annotations

@@ -239,20 +239,7 @@ def test_the_table_has_different_answers() -> None:
     assert len({row[:2] for row in judged.values()}) > 1
 
 
-# --- the five faults ----------------------------------------------------------------------------
-
-
-def test_shared_models_prove_no_more_at_several_deltas() -> None:
-    """A false proof: several deltas dropped that bases share models."""
-    data = scores()
-    one = em.prove(data, delta=DELTAS[0], independent=False).at_least
-    assert one < em.prove(data, delta=DELTAS[0]).at_least
-    posterior = posterior_of("curve", "independent")
-    for deltas in ((), DELTAS):
-        question = Question(claim=CLAIM, deltas=deltas, independent=False)
-        assert result_of(posterior, question).proof == em.prove(
-            data, delta=DELTAS[0], claim=CLAIM, independent=False
-        )
+# --- faults of earlier versions ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("deltas", "claim"), [((), 0.2), (DELTAS, 20.0)])

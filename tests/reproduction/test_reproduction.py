@@ -76,7 +76,7 @@ def test_figure_2_has_the_reference_intervals(made: Path) -> None:
 
 def test_figure_3_has_the_reference_posterior_of_strong_attacks(made: Path) -> None:
     found = _numbers(made, "figure3.json")["strong"]
-    # Values of a brute-force grid (tests/inference/test_exact.py), good to 0.0005.
+    # Values of a brute-force grid, good to 0.0005.
     np.testing.assert_allclose(found["epsilon"], [2.695, 2.926, 3.525], atol=2e-3)
     np.testing.assert_allclose(found["strength"], [0.568, 0.710, 0.795], atol=2e-3)
 
