@@ -86,6 +86,7 @@ def test_csv_accepts_words_for_non_finite_numbers() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (HEADER + "\n", r"^losses.csv: expected at least one loss, got none\.$"),
         ("", "expected a header row with challenge_base, .* got an empty file"),
         ("a,b\n1,2", "row 1: expected columns .*; missing challenge_base"),
         (HEADER.replace(",loss", ""), "row 1: .* missing loss"),
@@ -125,11 +126,6 @@ def test_bad_csv_is_named_with_its_row(text: str, message: str) -> None:
     assert len(str(caught.value)) < 200
 
 
-def test_csv_with_nothing_but_a_header() -> None:
-    with pytest.raises(InputError, match=r"^losses.csv: expected at least one loss, got none\.$"):
-        Losses.parse_csv(HEADER + "\n", name="losses.csv")
-
-
 @pytest.mark.parametrize("row", range(2, 7))
 @pytest.mark.parametrize("column", range(1, 4))
 def test_any_wrong_cell_is_found(row: int, column: int) -> None:
@@ -143,6 +139,8 @@ def test_any_wrong_cell_is_found(row: int, column: int) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.csv: cannot be read \(No such file"):
         Losses.read(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match=r"absent\.parquet: cannot be read as Parquet"):
+        Losses.read(tmp_path / "absent.parquet")
     (tmp_path / "latin.csv").write_bytes(HEADER.encode() + b"\n\xe9,0,0,1\n")
     with pytest.raises(InputError, match=r"latin\.csv: expected UTF-8"):
         Losses.read(tmp_path / "latin.csv")
@@ -280,11 +278,6 @@ def test_no_flipped_byte_of_parquet_goes_unnoticed(tmp_path: Path, mask: int) ->
     assert all("x.parquet" in refusal for refusal in refusals)
     # Not all refused: offsets of indexes, encodings and versions that are never read.
     assert len(whole) / 3 < len(refusals) < len(whole)
-
-
-def test_missing_parquet(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.parquet: cannot be read as Parquet"):
-        Losses.read(tmp_path / "absent.parquet")
 
 
 def test_failed_writing_leaves_the_old_file(

@@ -124,16 +124,8 @@ def test_the_same_scores_twice_are_refused(losses: Path, tmp_path: Path, shell: 
 BAD = {
     "columns": ("a,b\n1,2\n", [], "expected the columns of scores (challenge_base, hypothesis"),
     "check": ("", ["--check-model"], "--check-model is for --model count"),
-    "one hypothesis empty": ("score,member\n1,0\n2,0\n", [], "expected scores of models with"),
     "NaN scores": ("score,member\n1,0\nnan,1\n", [], "expected numbers as scores, got nan"),
-    "all ties": ("score,member\n1,0\n1,1\n1,0\n1,1\n", [], "got only ties"),
     "one model a side": ("score,member\n1,0\n2,1\n", [], "expected several models per side"),
-    "labels": (
-        "score,member\n1,0\n2,5\n",
-        [],
-        "row 3: expected a whole number from 0 to 1 in member",
-    ),
-    "hypotheses": ("challenge_base,hypothesis,score\na,2,1\n", [], "from 0 to 1 in hypothesis"),
     "mixing": ("", ["--mixing", "1.5"], "expected mixing to be free, none or a rate in (0, 1]"),
     "no mixing": ("", ["--mixing", "0"], "expected mixing to be free, none or a rate in (0, 1]"),
     "family": ("", ["--family", "cauchy"], "expected family to be one of average, gaussian"),

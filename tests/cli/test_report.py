@@ -47,17 +47,6 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `audit --output --report --figures` leaves."""
-    folder = tmp_path_factory.mktemp("audited")
-    (folder / "audit.toml").write_text(AUDIT)
-    arguments = ["audit", str(folder / "audit.toml"), "--output", str(folder / "result")]
-    arguments += ["--report", str(folder / "page.html"), "--figures", str(folder / "figures")]
-    assert run(arguments) == 0
-    return folder
-
-
 def embedded(page: Path) -> dict[str, Any]:
     """The report's numbers, from the link by which they can be downloaded."""
     import base64
@@ -197,13 +186,17 @@ def test_a_result_keeps_its_claim_and_level(result: Path, tmp_path: Path, shell:
 
 
 @pytest.mark.slow
-def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Path) -> None:
-    again = tmp_path / "again.html"
-    assert run(["report", str(audited / "result"), "-o", str(again)]) == 0
-    pages = [(audited / "page.html").read_text(encoding="utf-8"), again.read_text(encoding="utf-8")]
+def test_the_page_of_an_audit_says_what_was_measured(tmp_path: Path, shell: Shell) -> None:
+    first, again = tmp_path / "page.html", tmp_path / "again.html"
+    (tmp_path / "audit.toml").write_text(AUDIT)
+    result, figures = tmp_path / "result", tmp_path / "figures"
+    outputs = ["--output", result, "--report", first, "--figures", figures]
+    shell("audit", tmp_path / "audit.toml", *outputs)
+    shell("report", result, "-o", again)
+    pages = [first.read_text(encoding="utf-8"), again.read_text(encoding="utf-8")]
     # Written now or later from the folder, it is the same page.
     assert pages[0] == pages[1]
-    summary = json.loads((audited / "result" / "summary.json").read_text())
+    summary = json.loads((result / "summary.json").read_text())
     for expected in (
         summary["plan"]["hash"],
         "differ in one record: with or without the challenge point",
@@ -215,7 +208,7 @@ def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Pa
     ):
         assert expected in pages[0]
     assert {*PAGES, "curves"} <= set(COUNT_CHARTS)
-    assert {path.name for path in (audited / "figures").iterdir()} == {
+    assert {path.name for path in figures.iterdir()} == {
         f"{name}.{form}" for name in (*PAGES, "curves") for form in ("png", "svg", "pdf")
     }
 
