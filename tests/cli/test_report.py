@@ -209,7 +209,7 @@ def test_the_page_of_an_audit_says_what_was_measured(tmp_path: Path, shell: Shel
         assert expected in pages[0]
     assert {*PAGES, "curves"} <= set(COUNT_CHARTS)
     assert {path.name for path in figures.iterdir()} == {
-        f"{name}.{form}" for name in (*PAGES, "curves") for form in ("png", "svg", "pdf")
+        f"{name}.{form}" for name in (*PAGES, "curves", "proof") for form in ("png", "svg", "pdf")
     }
 
 

@@ -73,7 +73,7 @@ def test_true_claims_are_refuted_no_more_often_than_stated(true: list[Row]) -> N
     assert any(
         not row.fits("refuted", 0.05) for row in true if row.method == PEEKING
     )  # the control
-    assert {row.runs for row in true} == {2000}
+    assert {row.runs for row in true} == {2_000, 10_000}
     assert len({row.name for row in true}) >= 5
 
 

@@ -186,15 +186,16 @@ def origin_of(
     attack: dict[str, Any] = plan.design.attack_description(config.statistic.name)
     if attacked is not None:
         attack = describe(attacked, config.target_alpha)
-    attack["failures"] = config.failures
+    # Bases and warnings come last, as when a folder is read.
+    last = {name: attack.pop(name) for name in ("bases",) if name in attack}
     order = estimated.scores.planned_order
-    attack["planned"] = order and order.whole
+    attack |= {"failures": config.failures, "planned": order and order.whole, **last}
     shared = measurement.shares_models
     # With the counts, so that they are read back with them.
     attack["warnings"] = [
         *config.warnings,
         *repeats(estimated.losses),
-        *attack.get("warnings", ()),
+        *attack.pop("warnings", ()),
         *base_warnings(plan.all_records, plan.names, plan.bases),
     ]
     tables: dict[str, Any] = {CANARIES if estimated.scores.one_run else POINTS: estimated.scores}
