@@ -315,3 +315,30 @@ def test_a_conditional_proof_says_its_condition() -> None:
     assert lost is not None
     assert (lost.at_least, lost.refuted, lost.e_value) == (0.0, False, 0.0)
     assert lost.finding == f"nothing: {lost.withheld}"
+
+
+def mean_where_canaries_differ() -> float:
+    """The mean e-value against a true claim, where the first half of the canaries scores lower."""
+    rng, epsilon, size = np.random.default_rng(8), 0.2, 100
+    place = np.repeat([-2.0, 2.0], size // 2)
+    found: list[float] = []
+    while len(found) < 2000:
+        member = rng.random(size) < 0.5
+        if 35 <= member.sum() <= 65:  # coins that look fair
+            score = place + rng.normal(size=size) + separation(epsilon, DELTA) * member
+            canaries = em.Scores.of_canaries(score[member], score[~member])
+            test = IndependentNoiseTest(scores=canaries, search=False)
+            found.append(math.exp(test.log_e_value(epsilon, DELTA, ERROR)))
+    return float(np.mean(found))
+
+
+def test_canaries_need_not_be_alike_for_the_mean_to_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The standard error is about 0.1.
+    assert mean_where_canaries_differ() < 1
+    # Control: an order that follows from their number alone tells the coins of those not bet on.
+    monkeypatch.setattr(
+        independent_noise, "seeded_by", lambda rank, _: np.random.default_rng(len(rank))
+    )
+    assert mean_where_canaries_differ() > 2
