@@ -20,155 +20,15 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model.family import Family
-from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Normal(Family):
-    """N(0, 1) without the point, N(leak, width^2) with it."""
-
-    prior_weight: ClassVar[float] = 5.0
-    sampled_weight: ClassVar[float] = 18.0
-    mixed_share: ClassVar[float] = 0.5
-
-    def _width(self, leak: FloatArray) -> FloatArray:
-        return np.ones_like(leak)
-
-    def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
-        """By Newton's method between the quantiles of both parts, safeguarded by bisection."""
-        quantile = -ndtri(share)[:, None]
-        ends = np.broadcast_arrays(quantile, leak + self._width(leak) * quantile)
-        scores: FloatArray = np.minimum(*ends)
-        high = np.maximum(*ends)
-        inside = np.isfinite(scores) & (high > scores)
-        shares, leaks = np.broadcast_arrays(share[:, None], leak)
-        scores[inside] = self._solved(
-            shares[inside], leaks[inside], scores[inside], high[inside], part
-        )
-        return scores
-
-    def _solved(
-        self, share: FloatArray, leak: FloatArray, low: FloatArray, high: FloatArray, part: float
-    ) -> FloatArray:
-        width = self._width(leak)
-        x = (1 - part) * low + part * high
-        for _ in range(60):
-            z = (x - leak) / width
-            excess = (1 - part) * ndtr(-x) + part * ndtr(-z) - share
-            slope = (1 - part) * np.exp(-x * x / 2) + part / width * np.exp(-z * z / 2)
-            low, high = np.where(excess > 0, x, low), np.where(excess > 0, high, x)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                step = x + math.sqrt(2 * math.pi) * excess / slope
-            new = np.where((step >= low) & (step <= high), step, (low + high) / 2)
-            moved = np.abs(new - x)
-            x = new
-            if not len(x) or moved.max() < 1e-9:
-                break
-        return x
-
-    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
-        width = self._width(leak)
-        with np.errstate(invalid="ignore"):
-            z = (score - leak) / width
-            # (x^2 - z^2) / 2 as a product, which avoids cancellation.
-            log_ratio = (score - z) * (score + z) / 2 - np.log(width)
-        equal = (leak == 0) & (width == 1)
-        return np.asarray(np.where(equal, 0.0, np.where(np.isnan(log_ratio), np.inf, log_ratio)))
-
-    def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
-        return ndtr(-score), ndtr((leak - score) / self._width(leak))
-
-    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
-        noise = rng.standard_normal(member.shape)
-        leaks = np.asarray(leak, dtype=float)
-        return np.where(member, leaks + self._width(leaks) * noise, noise)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gaussian(_Normal):
-    """N(0, 1) and N(leak, 1): the Gaussian mechanism, and the limit of many small steps.
-
-    Examples
-    --------
-    >>> round(float(Gaussian().epsilon(1.0, 1e-5)), 4)
-    4.3772
-    """
-
-    name: ClassVar[str] = "gaussian"
-
-    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.where(leak == 0, 0.0, leak * (score - leak / 2)))
-
-    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
-        mu, eps = np.asarray(leak, dtype=float), np.asarray(epsilon, dtype=float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lost = np.exp(eps + log_ndtr(-mu / 2 - eps / mu))
-            delta = np.maximum(ndtr(mu / 2 - eps / mu) - lost, 0.0)
-        delta = np.where(mu > 0, delta, 0.0)
-        return delta, delta
-
-    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
-        return epsilon_of_gaussian(leak, delta)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoVariances(_Normal):
-    """N(0, 1) and N(leak, (1 + spread leak)^2): scores of members have a different variance.
-
-    Scores are then not ordered by the likelihood ratio, so attacks that threshold the score are not
-    optimal; epsilon accounts for what they miss.
-
-    Parameters
-    ----------
-    spread
-        Increase of the standard deviation of members' scores per unit of leak, at least 0.
-    """
-
-    spread: float = 0.25
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "spread", _validate.non_negative("spread", self.spread))
-
-    @property
-    def name(self) -> str:
-        return f"two-variance {self.spread:g}"
-
-    def _width(self, leak: FloatArray) -> FloatArray:
-        return np.asarray(1 + self.spread * leak)
-
-    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
-        """The log ratio is a parabola: it exceeds epsilon outside two roots, and not between them."""
-        mu, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
-        if self.spread == 0:
-            return Gaussian().delta(mu, eps)
-        width = self._width(mu)
-
-        def roots(threshold: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-            # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = threshold
-            a = np.where(mu > 0, (1 - width**-2) / 2, 1.0)
-            b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - threshold
-            square = b * b - 4 * a * c
-            root = np.sqrt(np.maximum(square, 0.0))
-            return (-b - root) / (2 * a), (-b + root) / (2 * a), square > 0
-
-        low, high, real = roots(eps)
-        without = ndtr(low) + ndtr(-high)
-        with_point = ndtr((low - mu) / width) + ndtr((mu - high) / width)
-        forward = np.where(real, with_point - np.exp(eps) * without, 1 - np.exp(eps))
-        low, high, real = roots(-eps)
-        # Between the roots, as differences and not as complements, so that small values do not cancel.
-        without = ndtr(high) - ndtr(low)
-        with_point = ndtr((high - mu) / width) - ndtr((low - mu) / width)
-        backward = np.where(real, without - np.exp(eps) * with_point, 0.0)
-        both = (np.where(mu > 0, np.maximum(delta, 0.0), 0.0) for delta in (forward, backward))
-        return next(both), next(both)
+from epsilometer.model.hard_cap import HardCap
+from epsilometer.model.shapes import HardCaps, Shape, SmoothCaps, VarianceRatios
+from epsilometer.model.shifted import Gaussian, SmoothCap, ThinTail
+from epsilometer.model.two_variances import TwoVariances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +42,11 @@ class Laplace(Family):
     """
 
     name: ClassVar[str] = "laplace"
-    prior_weight: ClassVar[float] = 7.0
+    prior_weight: ClassVar[float] = 3.9
+    mixed_share: ClassVar[float] = 0.1
+
+    def gaussian_leak(self, leak: FloatArray) -> FloatArray:
+        return leak
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
         """1 - exp((epsilon - leak) / 2), 0 where that is negative."""
@@ -244,7 +108,8 @@ class RandomizedResponse(Family):
 
     atom: float = 0.0
     pieces: ClassVar[bool] = True
-    prior_weight: ClassVar[float] = 8.0
+    prior_weight: ClassVar[float] = 2.9
+    mixed_share: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "atom", _validate.delta(self.atom))
@@ -319,14 +184,24 @@ class RandomizedResponse(Family):
 
 
 #: Families averaged over by default, by the names used in options.
-FAMILIES: dict[str, Family] = {
-    family.name: family for family in (Gaussian(), Laplace(), RandomizedResponse())
+FAMILIES: dict[str, Family | Shape] = {
+    family.name: family
+    for family in (
+        Gaussian(),
+        Laplace(),
+        RandomizedResponse(),
+        HardCaps(),
+        SmoothCaps(),
+        VarianceRatios(),
+        VarianceRatios(exchanged=True),
+        ThinTail(),
+    )
 }
 
 AVERAGE = "average"
 
 
-def families_of(name: str) -> tuple[Family, ...]:
+def families_of(name: str) -> tuple[Family | Shape, ...]:
     """One family by its name, or all of :data:`FAMILIES`."""
     _validate.one_of("family", name, (AVERAGE, *FAMILIES))
     return tuple(FAMILIES.values()) if name == AVERAGE else (FAMILIES[name],)
@@ -334,7 +209,19 @@ def families_of(name: str) -> tuple[Family, ...]:
 
 #: Family classes by the name used in files; register new ones here.
 FAMILY_KINDS: dict[str, type] = {
-    kind.__name__: kind for kind in (Gaussian, TwoVariances, Laplace, RandomizedResponse)
+    kind.__name__: kind
+    for kind in (
+        Gaussian,
+        Laplace,
+        RandomizedResponse,
+        HardCap,
+        SmoothCap,
+        TwoVariances,
+        ThinTail,
+        HardCaps,
+        SmoothCaps,
+        VarianceRatios,
+    )
 }
 
 #: Names in files of version 0.2 and earlier.
@@ -346,10 +233,10 @@ OLDER_FAMILY_NAMES: dict[str, type] = {
 }
 
 
-def check_families(families: object) -> tuple[Family, ...]:
+def check_families(families: object) -> tuple[Family | Shape, ...]:
     """One family or several, without duplicates."""
     candidates = tuple(families if isinstance(families, tuple | list) else (families,))
-    if not candidates or not all(hasattr(family, "scores_at") for family in candidates):
+    if not candidates or not all(hasattr(family, "members") for family in candidates):
         raise InputError(f"expected one or more families of curves, got {families!r}.")
     if len({family.name for family in candidates}) < len(candidates):
         raise InputError("expected distinct families, got one twice.")

@@ -40,11 +40,11 @@ class Family(ABC):
     """What estimation needs from a family; arrays of leaks broadcast against the other argument."""
 
     #: Prior weight relative to the other families of a model.
-    prior_weight: ClassVar[float]
+    prior_weight: ClassVar[float] = 1.0
     #: The same for an algorithm that is known to sample its records.
     sampled_weight: ClassVar[float] = 1.0
     #: Prior probability of a mixture, given the family.
-    mixed_share: ClassVar[float] = 0.1
+    mixed_share: ClassVar[float] = 0.0
     #: Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie.
     pieces: ClassVar[bool] = False
 
@@ -52,6 +52,18 @@ class Family(ABC):
     @abstractmethod
     def name(self) -> str:
         """The name used in options and tables."""
+
+    def members(self, edges: tuple[float, ...] | None = None) -> list[tuple["Family", float]]:
+        """Itself, as a `Shape` has many families."""
+        return [(self, 1.0)]
+
+    def gaussian_leak(self, leak: FloatArray) -> FloatArray | None:
+        """About the leak of the Gaussian pair that scores tell apart as well; None if none is alike."""
+        return None
+
+    def jumps(self, leak: FloatArray) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Scores at which the log likelihood ratio jumps, and its values above and below each."""
+        return []
 
     @abstractmethod
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
@@ -218,12 +230,43 @@ class Curves:
         interpretation plays no role.
         """
         score = self.family.scores_at(share, leak, members * self.rate)
+        both = self._densities(self.family.log_ratio(score, leak), members)
+        for jump in self.family.jumps(leak):
+            self._smooth(both, share, leak, members, jump)
+        return Densities(*both, self.family.above(score, leak)[0])
+
+    def _densities(self, log_ratio: FloatArray, members: float) -> FloatPair:
+        """Densities without and with the point, where the family has this log ratio."""
         with np.errstate(over="ignore", divide="ignore"):
-            ratio = 1 - self.rate + self.rate * np.exp(self.family.log_ratio(score, leak))
+            ratio = 1 - self.rate + self.rate * np.exp(log_ratio)
             # Each is computed separately: as a complement of the other, small values would be lost.
-            without = 1 / (1 - members + members * ratio)
-            with_point = 1 / (members + (1 - members) / ratio)
-        return Densities(without, with_point, self.family.above(score, leak)[0])
+            return 1 / (1 - members + members * ratio), 1 / (members + (1 - members) / ratio)
+
+    def _smooth(
+        self,
+        both: FloatPair,
+        share: FloatArray,
+        leak: FloatArray,
+        members: float,
+        jump: tuple[FloatArray, FloatArray, FloatArray],
+    ) -> None:
+        """Replace densities next to a jump by their means over the cell of a share.
+
+        Otherwise a sum over shares would jump whenever the jump passes one of them.
+        """
+        score, *ratios = jump
+        without, with_point = self.family.above(score, leak)
+        place = without + members * self.rate * (with_point - without)
+        edges = np.concatenate([share[:1], (share[1:] + share[:-1]) / 2, share[-1:]])
+        cell = np.clip(np.searchsorted(edges, place) - 1, 0, len(share) - 1)
+        low, high = edges[cell], edges[cell + 1]
+        # The part of the cell on the other side of the jump.
+        part = np.where(share[cell] < place, place - high, place - low) / (high - low)
+        column = np.arange(len(leak))
+        for densities, above, below in zip(
+            both, *(self._densities(ratio, members) for ratio in ratios), strict=True
+        ):
+            densities[cell, column] += part * (above - below)
 
     def seen_true_positives(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
         """True-positive rates that the attacks see, shape (rates, leaks): 1 - f at these rates."""
@@ -286,13 +329,13 @@ class FreeMixing:
     )
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
-        """The curves of a family, each with its prior weight."""
-        weight = family.prior_weight
-        mixed = weight * family.mixed_share / len(MIXING_RATES)
-        return [(Curves(family=family), weight * (1 - family.mixed_share))] + [
+        """The curves of a family, each with its share of the prior."""
+        mixed = family.mixed_share / len(MIXING_RATES)
+        return [(Curves(family=family), 1 - family.mixed_share)] + [
             (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
             for rate in MIXING_RATES
             for interpretation, share in INTERPRETATION_SHARES.items()
+            if mixed
         ]
 
 
@@ -307,7 +350,7 @@ class NoMixing:
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The family alone."""
-        return [(Curves(family=family), family.prior_weight)]
+        return [(Curves(family=family), 1.0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,8 +372,7 @@ class KnownMixing:
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The family under that sampling rate."""
-        weight = family.sampled_weight if self.rate < 1 else family.prior_weight
-        return [(Curves(family=family, rate=self.rate), weight)]
+        return [(Curves(family=family, rate=self.rate), 1.0)]
 
 
 Mixing = FreeMixing | NoMixing | KnownMixing

@@ -16,9 +16,10 @@ from epsilometer.model.count_tables import DESIGNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import DEPENDENCES, Dependence, ScatteredMembers
 from epsilometer.model.families import AVERAGE, FAMILIES, check_families, families_of
-from epsilometer.model.family import Curves, Family, FreeMixing, Mixing, mixing_of
+from epsilometer.model.family import Curves, Family, FreeMixing, KnownMixing, Mixing, mixing_of
 from epsilometer.model.likelihoods import LIKELIHOODS, IndependentBinomial, Likelihood
-from epsilometer.model.priors import Beta, Fixed, HalfNormal, Prior, StrengthPrior
+from epsilometer.model.priors import Beta, Fixed, HalfCauchy, HalfNormal, Prior, StrengthPrior
+from epsilometer.model.shapes import Cells, Shape
 from epsilometer.model.strengths import FixedStrength, FreeStrengths, Strengths
 
 
@@ -156,8 +157,8 @@ class CurveModel:
     """
 
     delta: float
-    epsilon: Prior = field(default_factory=HalfNormal)
-    families: tuple[Family, ...] = tuple(FAMILIES.values())
+    epsilon: Prior | None = None
+    families: tuple[Family | Shape, ...] = tuple(FAMILIES.values())
     mixing: Mixing = field(default_factory=FreeMixing)
     strength: Strengths = field(default_factory=FreeStrengths)
     no_leak: float | None = None
@@ -166,6 +167,9 @@ class CurveModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         object.__setattr__(self, "families", check_families(self.families))
+        if self.epsilon is None:
+            told = len(self.families) == 1
+            object.__setattr__(self, "epsilon", HalfNormal() if told else HalfCauchy())
         _check_kinds(self, mixing=Mixing, strength=Strengths, epsilon=Prior)
         if self.no_leak is None:
             object.__setattr__(self, "no_leak", NO_LEAK if len(self.families) > 1 else 0.0)
@@ -182,10 +186,17 @@ class CurveModel:
     @cached_property
     def components(self) -> tuple[Component, ...]:
         """All curves that have an epsilon, with prior probabilities that sum to one."""
+        return self.components_of({})
+
+    def components_of(self, cells: Cells) -> tuple[Component, ...]:
+        """The same with these cells of shapes, where given."""
+        known = isinstance(self.mixing, KnownMixing) and self.mixing.rate < 1
         components = [
-            Component(curves, share)
-            for family in self.families
-            for curves, share in self.mixing.curves(family)
+            Component(curves, weight * share * part)
+            for group in self.families
+            for weight in (group.sampled_weight if known else group.prior_weight,)
+            for family, share in group.members(cells.get(group.name))
+            for curves, part in self.mixing.curves(family)
             if curves.largest_leak(1.0, self.delta) > 0
         ]
         total = sum(component.probability for component in components)

@@ -181,6 +181,18 @@ class HalfNormal(_Positive):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HalfCauchy(_Positive):
+    """|X| for a Cauchy-distributed X: half of it is below the scale, and its tail is heavy."""
+
+    scale: float = 3.0
+    words = "half-Cauchy with scale {scale:.4g}"
+
+    @cached_property
+    def law(self) -> Any:
+        return stats.halfcauchy(scale=self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exponential(_Positive):
     """Exponential with the given mean: a heavier tail than the half-normal."""
 
@@ -277,5 +289,5 @@ class Beta(_Continuous, StrengthPrior):
 
 #: Prior classes by the name used in files; register new ones here.
 PRIORS = {
-    kind.__name__: kind for kind in (HalfNormal, Exponential, LogNormal, Uniform, Beta, Fixed)
+    kind.__name__: kind for kind in (HalfNormal, HalfCauchy, Exponential, LogNormal, Uniform, Beta, Fixed)
 }

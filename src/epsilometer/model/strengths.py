@@ -21,11 +21,12 @@ class StrengthDistributions(NamedTuple):
     """Distributions of strengths, with prior probabilities that sum to one.
 
     ``means`` and ``concentrations`` are those of Beta distributions; with infinite concentration, all
-    strengths are equal to the mean.
+    strengths are equal to the mean.  ``full`` is the probability that a strength is 1 instead.
     """
 
     means: FloatArray
     concentrations: FloatArray
+    full: FloatArray
     weights: FloatArray
 
 
@@ -72,9 +73,12 @@ class FreeStrengths:
     ----------
     best_possible
         Prior probability that every attack was the best possible, in [0, 1).
+    full
+        Otherwise, the probability of each attack that it was, in [0, 1).
     """
 
     best_possible: float = 0.8
+    full: float = 0.0
     fixed_value: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -84,6 +88,10 @@ class FreeStrengths:
                 "expected best_possible < 1; if all strengths are 1, use FixedStrength."
             )
         object.__setattr__(self, "best_possible", value)
+        full = _validate.unit_interval("full", self.full)
+        if full == 1:
+            raise InputError("expected full < 1; if all strengths are 1, use FixedStrength.")
+        object.__setattr__(self, "full", full)
 
     @property
     def description(self) -> str:
@@ -110,6 +118,7 @@ class FreeStrengths:
         return StrengthDistributions(
             np.append(1.0, np.repeat(m, concentrations)),
             np.append(np.inf, np.tile(c, means)),
+            np.append(0.0, np.full(len(weights), self.full)),
             np.append(self.best_possible, weights),
         )
 
@@ -120,7 +129,8 @@ class FreeStrengths:
         mean = float(mean_of_probability(np.array(rng.random())))
         concentration = LARGEST_CONCENTRATION ** rng.random()
         a, b = mean * concentration, (1 - mean) * concentration
-        return rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
+        drawn = rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
+        return np.where(rng.random(bases) < self.full, 1.0, drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +159,7 @@ class FixedStrength:
         self, means: int, concentrations: int, region: Region = EVERYWHERE
     ) -> StrengthDistributions:
         """The only one."""
-        return StrengthDistributions(np.array([self.value]), np.array([np.inf]), np.array([1.0]))
+        return StrengthDistributions(*map(np.array, ([self.value], [np.inf], [0.0], [1.0])))
 
     def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
         """The same strength for all bases."""

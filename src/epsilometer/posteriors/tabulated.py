@@ -74,25 +74,29 @@ class Tabulated:
         return np.where(x >= 0, step / (x + width - start), 0.0)
 
 
-def refined(leaks: FloatArray, mass: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+def refined(edges: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Edges of finer cells, largest leak first, and their probabilities.
 
-    ``leaks`` are even in the logarithm; smooth probabilities are interpolated smoothly.
+    ``edges`` are those of cells with the given probabilities, which are interpolated smoothly in the
+    logarithm.
     """
     some = mass > 1e-12 * mass.max()
     first, last = int(np.argmax(some)), len(some) - int(np.argmax(some[::-1]))
     inner = mass[first:last]
-    axis = np.log(leaks[first:last])
-    half = step / 2
+    ends = np.log(edges[first : last + 1])
     if len(inner) < 5 or np.any(inner <= 0):
-        edges = np.append(axis + half, axis[-1] - half)
-        return np.exp(edges), inner
-    edges = np.linspace(axis[0] + half, axis[-1] - half, FINER * len(inner) + 1)
-    middle = (edges[1:] + edges[:-1]) / 2
+        return np.exp(ends), inner
+    place = np.arange(FINER * len(inner) + 1) / FINER
+    fine = np.interp(place, np.arange(len(ends)), ends)
+    widths, axis = ends[:-1] - ends[1:], (ends[:-1] + ends[1:]) / 2
+    middle = (fine[1:] + fine[:-1]) / 2
     # Interpolate inside the outermost nodes; beyond them use the last values.
-    spline = CubicSpline(axis[::-1], np.log(inner)[::-1])
-    fine = np.exp(spline(np.clip(middle, axis[-1], axis[0])))
-    return np.exp(edges), fine * (inner.sum() / fine.sum())
+    spline = CubicSpline(axis[::-1], np.log(inner / widths)[::-1])
+    density = np.exp(spline(np.clip(middle, axis[-1], axis[0])))
+    parts = (density * (fine[:-1] - fine[1:])).reshape(len(inner), FINER)
+    # Each cell keeps its probability.
+    parts *= (inner / parts.sum(axis=1))[:, None]
+    return np.exp(fine), parts.ravel()
 
 
 def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tabulated:
@@ -116,20 +120,6 @@ def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tab
     # Negligible cells were left out; their probability must not appear at infinity.
     total = at_zero + sum(float(mass.sum()) for _, mass in parts)
     return Tabulated(points=points, cumulative=np.maximum.accumulate(cumulative) / total)
-
-
-# --- leaks that are even in the logarithm, largest first -------------------------------------------
-
-
-def step_of(leaks: FloatArray) -> float:
-    """The step of leaks that are even in the logarithm."""
-    return abs(float(np.log(leaks[0] / leaks[-1]))) / max(len(leaks) - 1, 1)
-
-
-def edges_of(leaks: FloatArray, step: float) -> FloatArray:
-    """Edges of the cells around leaks, largest first; one more."""
-    half = np.exp(step / 2)
-    return np.append(leaks * half, leaks[-1] / half)
 
 
 def middles(edges: FloatArray) -> FloatArray:

@@ -10,11 +10,12 @@ from epsilometer import _validate
 from epsilometer._arrays import OnMessage
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import Resolution, Solution, region_of, solve
-from epsilometer.engines.curve.tables import Accuracy, Table, finer, make_tables
+from epsilometer.engines.curve.tables import REFERENCE, Accuracy, Table, finer, make_tables
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.family import LARGEST_CURVE_EPSILON
-from epsilometer.model.models import CurveModel
+from epsilometer.model.family import LARGEST_CURVE_EPSILON, Family
+from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.scores import Scores
+from epsilometer.model.shapes import Cells, Shape
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.provenance import Provenance
 
@@ -32,6 +33,13 @@ AT_THE_END = 1e-6
 
 LONGER = 1.7
 
+#: The largest probability in a cell of a shape, in the first step, and how often cells are divided.
+MOST_IN_CELL, MOST_DIVISIONS = 0.15, 1
+
+
+#: Probability of curves that need no finer likelihood.
+LIGHT = 1e-4
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurveSettings:
@@ -46,21 +54,27 @@ class CurveSettings:
         Largest number of refinement steps, at least 2.
     """
 
-    tolerance: float = 0.01
+    tolerance: float = 0.02
     most_levels: int = 4
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tolerance", _validate.positive("tolerance", self.tolerance))
         _validate.whole_number("most_levels", self.most_levels, least=2)
 
-    def resolution(self, refinement: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
+    def resolution(
+        self,
+        refinement: int,
+        bases: int,
+        region: Region = EVERYWHERE,
+        cells: Cells = {},  # noqa: B006 (never changed)
+    ) -> Resolution:
         """Grid sizes of a refinement step (counted from 1), over a region of strength distributions."""
-        means, concentrations = 12 + 4 * refinement, 4 + refinement
+        means, concentrations = 10 + 4 * refinement, 3 + refinement
         if refinement > 2:
             # With more bases, fewer distributions fit: refine further where two steps did not suffice.
             means += int(2 * np.sqrt(bases))
             concentrations += int(np.sqrt(bases) / 2)
-        return Resolution(0.4 / 1.3 ** (refinement - 1), means, concentrations, region)
+        return Resolution(0.8 / 1.4 ** (refinement - 1), means, concentrations, region, cells)
 
     def accuracy(self, refinement: int, bases: int) -> Accuracy:
         """Accuracy of likelihoods in a refinement step."""
@@ -69,7 +83,7 @@ class CurveSettings:
         # A curve that does not fit moves shares far: refinement steps must not share a window.
         reach = 10.0 + 4.0 * max(refinement - 1, 0)
         # Errors of many bases add up, though not all with the same sign.
-        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
+        return Accuracy(step, reach, 0.02 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
 
     def estimate(
         self,
@@ -88,13 +102,18 @@ class CurveSettings:
             if on_message is not None:
                 on_message(f"refinement step {refinement}")
             accuracy = self.accuracy(refinement, len(ranked))
-            if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
-                tables = finer(ranked, posterior.tables, accuracy)
+            cells = posterior.accuracy.cells
+            if refinement < self.most_levels:  # the same leaks: interpolation was checked when they were chosen
+                tables = finer(ranked, posterior.tables, accuracy, _heavy(posterior.solution))
             else:
-                tables = make_tables(ranked, model, farthest, accuracy)
+                left = {(table.family, table.rate) for table in posterior.tables}
+                components = [c for c in model.components_of(cells) if key_of(c) in left]
+                tables = make_tables(ranked, components, model.delta, farthest, accuracy)
             # Only strength distributions that the previous step left.
             region = region_of(posterior.solution, posterior.resolution)
-            after = self._posterior(ranked, model, tables, refinement, region)
+            after = self._divided(
+                self._posterior(ranked, model, tables, refinement, region, cells), farthest
+            )
             error = _difference(posterior, after)
             posterior = replace(after, accuracy=replace(after.accuracy, error=error))
             if error <= self.tolerance:
@@ -113,11 +132,38 @@ class CurveSettings:
         farthest = min(float(model.epsilon.upper_quantile(PRIOR_TAIL)), LARGEST_CURVE_EPSILON)
         while True:
             accuracy = self.accuracy(refinement, len(scores))
-            tables = make_tables(scores, model, farthest, accuracy, on_message)
-            posterior = self._posterior(scores, model, tables, refinement)
+            components = model.components
+            tables = make_tables(
+                scores, components, model.delta, farthest, accuracy, on_message=on_message
+            )
+            posterior = self._divided(self._posterior(scores, model, tables, refinement), farthest)
             if farthest >= LARGEST_CURVE_EPSILON or _at_the_end(posterior.solution) < AT_THE_END:
                 return posterior, farthest
             farthest = min(LONGER * farthest, LARGEST_CURVE_EPSILON)
+
+    def _divided(self, posterior: CurvePosterior, farthest: float) -> CurvePosterior:
+        """The posterior after dividing the cells of shapes that hold much of its probability."""
+        scores, model, accuracy = posterior.scores, posterior.model, posterior.accuracy
+        most = MOST_IN_CELL / 2 ** max(accuracy.levels - 1, 0)
+        for _ in range(MOST_DIVISIONS):
+            cells = divided(posterior.solution, accuracy.cells, most)
+            if cells == accuracy.cells:
+                break
+            tables = posterior.tables
+            tried = {key_of(component) for component in model.components_of(accuracy.cells)}
+            tables += make_tables(
+                scores,
+                [c for c in model.components_of(cells) if key_of(c) not in tried],
+                model.delta,
+                farthest,
+                self.accuracy(accuracy.levels, len(scores)),
+                known=tables,
+            )
+            posterior = self._posterior(
+                scores, model, tables, accuracy.levels, accuracy.region, cells, posterior.solution
+            )
+            accuracy = posterior.accuracy
+        return posterior
 
     def _posterior(
         self,
@@ -126,19 +172,62 @@ class CurveSettings:
         tables: tuple[Table, ...],
         refinement: int,
         region: Region = EVERYWHERE,
+        cells: Cells | None = None,
+        known: Solution | None = None,
     ) -> CurvePosterior:
         """The posterior of one refinement step, with an unknown error."""
+        cells = cells or {}
+        resolution = self.resolution(refinement, len(scores), region, cells)
         return CurvePosterior(
             scores=scores,
             model=model,
             provenance=Provenance(engine=ENGINE, settings=asdict(self), seconds=0.0),
             engine=self,
-            solution=solve(model, tables, self.resolution(refinement, len(scores), region)),
+            solution=solve(model, tables, resolution, known=known),
             tables=tables,
             accuracy=CurveAccuracy(
-                error=np.inf, tolerance=self.tolerance, levels=refinement, region=region
+                error=np.inf,
+                tolerance=self.tolerance,
+                levels=refinement,
+                region=region,
+                cells=cells,
             ),
         )
+
+
+def divided(solution: Solution, cells: Cells, most: float) -> Cells:
+    """These cells of shapes, those with a larger share of the probability divided into three."""
+    weight: dict[Family, float] = {}
+    for component, mass in zip(solution.components, solution.weights.tolist(), strict=True):
+        family = component.curves.family
+        weight[family] = weight.get(family, 0.0) + mass
+    result = dict(cells)
+    for group in solution.model.families:
+        if not isinstance(group, Shape):
+            continue
+        edges = cells.get(group.name, group.edges)
+        heavy = [weight.get(family, 0.0) > most for family, _ in group.members(edges)]
+        if any(heavy):
+            parts = [
+                np.geomspace(low, high, 4 if split else 2)[:-1].tolist()
+                for low, high, split in zip(edges[:-1], edges[1:], heavy, strict=True)
+            ]
+            result[group.name] = (*(edge for part in parts for edge in part), edges[-1])
+    return result
+
+
+def key_of(component: Component) -> tuple[Family, float]:
+    """What components with the same likelihoods share."""
+    return component.curves.family, component.curves.rate
+
+
+def _heavy(solution: Solution) -> set[tuple[Family, float]]:
+    """The curves that are worth a finer likelihood."""
+    return {
+        key_of(component)
+        for component, weight in zip(solution.components, solution.weights.tolist(), strict=True)
+        if weight > LIGHT
+    } | {(REFERENCE, component.curves.rate) for component in solution.components}
 
 
 def _difference(before: CurvePosterior, after: CurvePosterior) -> float:
@@ -157,10 +246,10 @@ def _difference(before: CurvePosterior, after: CurvePosterior) -> float:
 
 def _at_the_end(solution: Solution) -> float:
     """Probability of the largest leaks of any component."""
+    leaks = np.exp(solution.axis.rows)
     return float(
         sum(
-            table[:, : max(1, table.shape[1] // 100)].sum()
-            for number, table in enumerate(solution.probability)
-            if solution.grid(number).rows.start == 0
+            mass[:, leaks > 0.8 * solution.grid(number).table.leaks[-1]].sum()
+            for number, mass in enumerate(solution.probability)
         )
     )

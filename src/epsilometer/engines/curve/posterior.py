@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,12 @@ from epsilometer.model.family import Curves
 from epsilometer.model.models import CurveModel
 from epsilometer.model.priors import Prior
 from epsilometer.model.scores import Scores
+from epsilometer.model.shapes import Cells
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.posterior import Posterior
 from epsilometer.posteriors.provenance import Accuracy, Provenance
-from epsilometer.posteriors.tabulated import Tabulated, edges_of, middles, mixed, refined, step_of
+from epsilometer.posteriors.tabulated import Tabulated, middles, mixed, refined
 
 if TYPE_CHECKING:
     import xarray
@@ -47,6 +48,7 @@ class CurveAccuracy(Accuracy):
     """
 
     region: Region = EVERYWHERE
+    cells: Cells = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ends = Region(*map(float, self.region))
@@ -108,7 +110,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def resolution(self) -> Resolution:
         """The resolution of its solution."""
         resolution: Resolution = self.engine.resolution(
-            self.accuracy.levels, len(self.scores), self.accuracy.region
+            self.accuracy.levels, len(self.scores), self.accuracy.region, self.accuracy.cells
         )
         return resolution
 
@@ -119,7 +121,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     @property
     def quality(self) -> dict[str, object]:
         accuracy = self.accuracy.to_dict()
-        del accuracy["region"]
+        del accuracy["region"], accuracy["cells"]
         return {"accuracy": accuracy, "log_evidence": self.log_evidence}
 
     def prior_probability_above(self, epsilon: float) -> float:
@@ -197,7 +199,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         for number, component in enumerate(self.solution.components):
             mass = self.solution.probability[number].sum(axis=0)
             if mass.sum() > 1e-10:
-                edges, fine = refined(self.solution.rows_of(number), mass, self.solution.step)
+                edges, fine = refined(self.solution.edges, mass)
                 parts.append((component.curves, edges, fine))
         return parts
 
@@ -234,7 +236,11 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         return (
             self.solution
             if summaries.work(self.solution) < MOST_WORK
-            else solve(self.model, self.tables, FOR_BASES._replace(region=self.accuracy.region))
+            else solve(
+                self.model,
+                self.tables,
+                FOR_BASES._replace(region=self.accuracy.region, cells=self.accuracy.cells),
+            )
         )
 
     @cached_property
@@ -251,7 +257,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         for part in parts:
             mass = part.mass[:, column]
             if mass.sum() > 1e-10:
-                edges, fine = refined(part.leaks, mass, step_of(part.leaks))
+                edges, fine = refined(part.edges, mass)
                 curves = self._for_bases.components[part.component].curves
                 histograms.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
         return _distribution(histograms, self._for_bases.no_leak)
@@ -290,7 +296,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
         if base is None:
             return [
-                (component.curves, self.solution.edges_of(number), mass.sum(axis=0))
+                (component.curves, self.solution.edges, mass.sum(axis=0))
                 for number, (component, mass) in enumerate(
                     zip(self.solution.components, self.solution.probability, strict=True)
                 )
@@ -299,7 +305,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         return [
             (
                 self._for_bases.components[part.component].curves,
-                edges_of(part.leaks, step_of(part.leaks)),
+                part.edges,
                 part.mass[:, base],
             )
             for part in self._base_parts

@@ -5,6 +5,7 @@ a score among M determines t to about sqrt(t (1 - t) / M), which is 1 / sqrt(M) 
 theta = 2 asin(sqrt(t)): points are even in theta, and denser at 0, at 1 and where a family may jump.
 """
 
+from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ class ShareGrid(NamedTuple):
     rule: FloatArray
 
 
+@lru_cache(maxsize=64)
 def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
     """A grid with points about ``step`` apart in theta, including ``jump``."""
     middle = 2 * np.arcsin(np.sqrt(jump))

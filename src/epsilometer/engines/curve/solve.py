@@ -1,11 +1,10 @@
 """From tables of likelihoods to probabilities of families, strengths and leaks, by summation.
 
-The axis is the logarithm of the algorithm's leak, in even steps.  For every component (a family with a
-mixing rate and its interpretation) and every strength distribution, the likelihoods of all bases are
-averaged over their strengths and multiplied.
+For every component (a family with a mixing rate and its interpretation) and every strength
+distribution, the likelihoods of all bases are averaged over their strengths and multiplied.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,51 +12,47 @@ import numpy as np
 from scipy.special import logsumexp
 
 from epsilometer._arrays import FloatArray
-from epsilometer.engines.curve.strength_rows import averaging_rows, cell_means, log_products
+from epsilometer.engines.curve.axis import Axis, axis_for
+from epsilometer.engines.curve.strength_rows import log_products, strength_weights
 from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import ContradictionError
 from epsilometer.model.models import Component, CurveModel
+from epsilometer.model.shapes import Cells
 from epsilometer.model.strengths import EVERYWHERE, Region, StrengthDistributions
-from epsilometer.posteriors.tabulated import edges_of
 
-#: The smallest leak, in units of the largest: smaller ones are indistinguishable from none.
-SMALLEST_LEAK = 1e-4
+#: Nats below the best leak of a base beyond which its likelihood counts as 0.
+NATS_BELOW_BEST = 300.0
 
-#: Nats below the best beyond which nothing is computed.
-NATS_BELOW_BEST = 30.0
-
-#: Larger standard deviations are replaced by this one, so that axes are never coarse.
-WIDEST_DEVIATION = 0.2
+#: Tables times bases multiplied at a time.
+AT_ONCE = 2000
 
 
 class Resolution(NamedTuple):
-    """Step of log leak, in standard deviations of the sharpest likelihood, and strength distributions.
+    """Step of log leak, in standard deviations of the sharpest likelihood, strengths and shapes.
 
-    These are Beta distributions, a grid of means and concentrations in a region that contains all that
-    have probability.
+    Strengths have Beta distributions, a grid of means and concentrations in a region that contains all
+    that have probability; shapes of families have cells.
     """
 
     steps: float
     means: int
     concentrations: int
     region: Region = EVERYWHERE
+    cells: Cells = {}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LeakGrid:
-    """One table on the axis: leaks, largest first, and likelihoods of bases relative to their best.
+    """One table on the axis.
 
-    ``rows`` are the leaks of the algorithm that may have probability, ``columns`` those of a base.
-    ``log_common`` is the log likelihood of all bases if they have the same leak.
+    ``log_common`` is the log likelihood of all bases at each row, if they have the same leak;
+    ``likelihood`` that of each base at each column, relative to its best, of which ``log_top`` is the sum.
     """
 
     table: Table
-    leaks: FloatArray
     log_common: FloatArray
     likelihood: FloatArray
     log_top: float
-    rows: slice
-    columns: slice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,6 +61,8 @@ class Solution:
 
     Attributes
     ----------
+    axis
+        Leaks of the algorithm (rows), and of a base (columns).
     grids
         One for each remaining family and rate.
     components, grid_of
@@ -75,16 +72,15 @@ class Solution:
     log_likelihood
         For each grid: log likelihood of all bases at (distribution, row), which other priors share.
     probability
-        For each component: probability of (distribution, row of its grid).
+        For each component: probability of (distribution, row).
     no_leak
         Probability that nothing leaks at all; with ``probability`` it sums to one.
     log_evidence
         Log probability of the order of scores, relative to labels in random order.
-    step
-        Step of the log leak.
     """
 
     model: CurveModel
+    axis: Axis
     grids: tuple[LeakGrid, ...]
     components: tuple[Component, ...]
     grid_of: tuple[int, ...]
@@ -93,7 +89,6 @@ class Solution:
     probability: tuple[FloatArray, ...]
     no_leak: float
     log_evidence: float
-    step: float
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -115,18 +110,14 @@ class Solution:
         """The grid of a component."""
         return self.grids[self.grid_of[component]]
 
-    def rows_of(self, component: int) -> FloatArray:
-        """Leaks of the algorithm at which a component has probability, largest first."""
-        grid = self.grid(component)
-        return grid.leaks[grid.rows]
+    @cached_property
+    def edges(self) -> FloatArray:
+        """Edges of the cells of the algorithm's leak, largest first."""
+        return np.exp(self.axis.row_edges)
 
-    def edges_of(self, component: int) -> FloatArray:
-        """Edges of the cells around these leaks, largest first; one more."""
-        return edges_of(self.rows_of(component), self.step)
-
-    def strength_rows(self, grid: LeakGrid, distribution: int) -> FloatArray:
+    def strength_rows(self, distribution: int) -> FloatArray:
         """Weights of a base's leaks (columns) at each leak of the algorithm (rows)."""
-        return _strength_rows(grid, self.distributions, distribution, self.step)
+        return _strength_rows(self.axis, self.distributions, distribution)
 
 
 def solve(
@@ -137,36 +128,40 @@ def solve(
 ) -> Solution:
     """Compute all probabilities.
 
-    ``known`` is a solution with the same strength distributions, for another prior or for more tables:
-    its likelihoods are reused where they are on a fine enough axis.
+    ``known`` is a solution with the same strength distributions, for another prior or for fewer tables:
+    its axis and likelihoods are used again.
     """
     distributions = model.strength.distributions(
         resolution.means, resolution.concentrations, resolution.region
     )
-    fixed = model.strength.fixed_value or 1.0
-    step = min(_sharpest(tables), WIDEST_DEVIATION) * resolution.steps
-    if known is not None and (
-        known.step > step or not np.array_equal(known.distributions[:2], distributions[:2])
-    ):
-        known = None
-    step = step if known is None else known.step
-    keys = [(table.family.name, table.rate) for table in tables]
+    numbers = {(table.family, table.rate): number for number, table in enumerate(tables)}
     left = [
-        (component, keys.index(key))
-        for component in model.components
-        if (key := (component.curves.family.name, component.curves.rate)) in keys
+        (component, numbers[key])
+        for component in model.components_of(resolution.cells)
+        if (key := (component.curves.family, component.curves.rate)) in numbers
     ]
-    priors = [
-        _log_prior(component, _axis(tables[number], step), step, model)
-        for component, number in left
+    used = sorted({number for _, number in left})
+    tables = tuple(tables[number] for number in used)
+    fixed = model.strength.fixed_value or 1.0
+    axis = axis_for(tables, resolution.steps, fixed) if known is None else known.axis
+    have = {} if known is None else {grid.table: n for n, grid in enumerate(known.grids)}
+    grids = [
+        _grid(table, axis, fixed) if known is None or table not in have else known.grids[have[table]]
+        for table in tables
     ]
-    grids = _grids(tables, [number for _, number in left], priors, step, fixed)
-    log_likelihood = _log_products(grids, distributions, step, known)
+    new = [number for number, table in enumerate(tables) if table not in have]
+    found = _log_products([grids[number] for number in new], axis, distributions)
+    log_likelihood = [
+        found[new.index(number)] if known is None or number in new else
+        known.log_likelihood[have[table]]
+        for number, table in enumerate(tables)
+    ]
+    grid_of = [used.index(number) for _, number in left]
     with np.errstate(divide="ignore"):
         log_weights = np.log(distributions.weights)[:, None]
     logs = [
-        log_likelihood[number] + log_weights + prior[grids[number].rows]
-        for (_, number), prior in zip(left, priors, strict=True)
+        log_likelihood[number] + log_weights + _log_prior(component, tables[number], axis, model)
+        for (component, _), number in zip(left, grid_of, strict=True)
     ]
     nothing = float(model.no_leak or 0.0)
     leaking = float(logsumexp([logsumexp(table) for table in logs]) + np.log1p(-nothing))
@@ -175,168 +170,79 @@ def solve(
         raise ContradictionError("no curve of the model can generate scores in this order.")
     return Solution(
         model=model,
-        grids=grids,
+        axis=axis,
+        grids=tuple(grids),
         components=tuple(component for component, _ in left),
-        grid_of=tuple(number for _, number in left),
+        grid_of=tuple(grid_of),
         distributions=distributions,
         log_likelihood=tuple(log_likelihood),
         probability=tuple((1 - nothing) * np.exp(log_table - total) for log_table in logs),
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
         log_evidence=total,
-        step=step,
     )
-
-
-def _axis(table: Table, step: float) -> FloatArray:
-    count = int(np.ceil(-np.log(SMALLEST_LEAK) / step)) + 1
-    return np.asarray(table.leaks[-1] * np.exp(-step * np.arange(count)))
-
-
-def _sharpest(tables: tuple[Table, ...]) -> float:
-    """Smallest standard deviation of log leak, if all bases have the same leak, among likely tables."""
-    deviation, best = 1.0, -np.inf
-    for table in tables:
-        axis = _axis(table, 0.004)
-        # If the likelihood is sharper than this axis, use a finer one around its maximum.
-        for _ in range(4):
-            logs = table.at(axis).sum(axis=0)
-            weights = np.exp(logs - logs.max())
-            weights /= weights.sum()
-            middle = float(weights @ np.log(axis))
-            width = float(np.sqrt(weights @ (np.log(axis) - middle) ** 2))
-            spacing = abs(float(np.log(axis[1] / axis[0])))
-            if width > 2 * spacing:
-                break
-            around = axis[int(np.argmax(logs))]
-            axis = around * np.exp(np.linspace(6, -6, 601) * max(spacing, width))
-            axis = axis[axis <= table.leaks[-1]]
-        if logs.max() > best - NATS_BELOW_BEST:
-            deviation = min(deviation, width) if logs.max() < best + NATS_BELOW_BEST else width
-        best = max(best, float(logs.max()))
-    return max(deviation, 1e-5)
 
 
 def _log_prior(
-    component: Component, leaks: FloatArray, step: float, model: CurveModel
+    component: Component, table: Table, axis: Axis, model: CurveModel
 ) -> FloatArray:
     """Log prior probability of the cell around each leak, including that of the component."""
-    edges, epsilon = (
-        component.curves.epsilon(at, model.delta) for at in (edges_of(leaks, step), leaks)
+    leaks, edges = np.exp(axis.rows), np.exp(axis.row_edges)
+    inside = leaks <= table.leaks[-1] * (1 + 1e-9)
+    edges[-1] = 0.0  # the last cell contains all smaller leaks
+    ends, epsilon = (
+        component.curves.epsilon(np.minimum(at, table.leaks[-1]), model.delta)
+        for at in (edges, leaks)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = model.epsilon.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
-    logs = np.where(np.isfinite(logs), logs, -np.inf)
+        logs = model.epsilon.log_density(epsilon) + np.log(ends[:-1] - ends[1:])
+    logs = np.where(inside & np.isfinite(logs), logs, -np.inf)
     return np.asarray(logs + np.log(component.probability))
 
 
-def _grids(
-    tables: tuple[Table, ...],
-    numbers: list[int],
-    priors: list[FloatArray],
-    step: float,
-    fixed: float,
-) -> tuple[LeakGrid, ...]:
-    """Likelihoods on the axis, and the leaks that may matter under any distribution."""
-    drafts, best = [], -np.inf
-    for number, table in enumerate(tables):
-        leaks = _axis(table, step)
-        logs = table.at(fixed * leaks)
-        # The likelihood of a base is at most its maximum up to the algorithm's leak, for any strengths.
-        most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
-        prior = np.max(
-            [p for p, table_number in zip(priors, numbers, strict=True) if table_number == number],
-            axis=0,
-        )
-        drafts.append((leaks, logs, most + prior))
-        best = max(best, float((logs.sum(axis=0) + prior).max()))
-    grids = []
-    for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
-        kept = np.flatnonzero(most > best - NATS_BELOW_BEST)
-        rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
-        # The maximum over leaks that some distribution can reach.
-        top = logs[:, rows.start :].max(axis=1, keepdims=True)
-        near = np.flatnonzero((logs > top - NATS_BELOW_BEST).any(axis=0))
-        columns = slice(int(near[0]), int(near[-1]) + 1)
-        grids.append(
-            LeakGrid(
-                table=table,
-                leaks=leaks,
-                log_common=logs.sum(axis=0),
-                likelihood=np.exp(np.minimum(logs - top, 0.0)).T,
-                log_top=float(top.sum()),
-                rows=rows,
-                columns=columns,
-            )
-        )
-    return tuple(grids)
+def _grid(table: Table, axis: Axis, fixed: float) -> LeakGrid:
+    """Likelihoods of one table on the axis."""
+    logs = table.at(np.exp(axis.columns))
+    top = logs.max(axis=1, keepdims=True)
+    likelihood = np.exp(np.maximum(logs - top, -NATS_BELOW_BEST)).T
+    # Linear between columns, they would have too small averages where they are concave.
+    bend = (likelihood[2:] - 2 * likelihood[1:-1] + likelihood[:-2]) / 12
+    likelihood[1:-1] = np.maximum(likelihood[1:-1] - bend, likelihood[1:-1] / 4)
+    return LeakGrid(
+        table=table,
+        log_common=table.at(fixed * np.exp(axis.rows)).sum(axis=0),
+        likelihood=likelihood,
+        log_top=float(top.sum()),
+    )
 
 
 def _strength_rows(
-    grid: LeakGrid, distributions: StrengthDistributions, distribution: int, step: float
+    axis: Axis, distributions: StrengthDistributions, distribution: int
 ) -> FloatArray:
-    means = cell_means(
-        float(distributions.means[distribution]),
-        float(distributions.concentrations[distribution]),
-        step,
-        len(grid.leaks),
-    )
-    return averaging_rows(means, grid.rows, grid.columns)
+    mean, concentration, full = (float(column[distribution]) for column in distributions[:3])
+    return strength_weights(mean, concentration, full, axis.rows, axis.columns)
 
 
 def _log_products(
-    grids: tuple[LeakGrid, ...],
-    distributions: StrengthDistributions,
-    step: float,
-    known: Solution | None,
+    grids: list[LeakGrid], axis: Axis, distributions: StrengthDistributions
 ) -> list[FloatArray]:
     """Log likelihood of all bases together, for each grid (distribution, row)."""
-    log_likelihood = [
-        np.empty((len(distributions.weights), grid.rows.stop - grid.rows.start)) for grid in grids
-    ]
-    by_range: dict[tuple[int, ...], list[int]] = {}
-    for number, grid in enumerate(grids):
-        for start, stop in _unknown_rows(grid, known, log_likelihood[number]):
-            ends = (start, stop, grid.columns.start, grid.columns.stop)
-            by_range.setdefault(ends, []).append(number)
-    bases = grids[0].likelihood.shape[1]
-    for (start, stop, *_), numbers in by_range.items():
-        # Grids on the same part of the axis share the averages over strengths.
-        first = replace(grids[numbers[0]], rows=slice(start, stop))
-        together = np.concatenate(
-            [grids[number].likelihood[first.columns] for number in numbers], axis=1
-        )
-        for distribution in range(len(distributions.weights)):
-            targets = [
-                log_likelihood[n][distribution, start - grids[n].rows.start :][: stop - start]
-                for n in numbers
-            ]
-            if np.isinf(distributions.concentrations[distribution]):
-                # Bases may contradict each other so strongly that products underflow.
-                for target, number in zip(targets, numbers, strict=True):
-                    target[:] = grids[number].log_common[first.rows]
-                continue
-            logs = log_products(
-                _strength_rows(first, distributions, distribution, step) @ together, bases
-            )
-            for place, (target, number) in enumerate(zip(targets, numbers, strict=True)):
-                target[:] = logs[:, place] + grids[number].log_top
-    return log_likelihood
-
-
-def _unknown_rows(
-    grid: LeakGrid, known: Solution | None, found: FloatArray
-) -> list[tuple[int, int]]:
-    """Fill in the known rows of a grid; return the ends of the ranges that are missing."""
-    start, stop = grid.rows.start, grid.rows.stop
-    for number, other in enumerate(() if known is None else known.grids):
-        low, high = max(start, other.rows.start), min(stop, other.rows.stop)
-        if known is not None and other.table is grid.table and low < high:
-            shift = other.rows.start
-            found[:, low - start : high - start] = known.log_likelihood[number][
-                :, low - shift : high - shift
-            ]
-            return [(a, b) for a, b in ((start, low), (high, stop)) if a < b]
-    return [(start, stop)]
+    if not grids:
+        return []
+    bases, count = grids[0].likelihood.shape[1], len(distributions.weights)
+    size = max(1, AT_ONCE // bases)
+    parts = [grids[start : start + size] for start in range(0, len(grids), size)]
+    together = [np.concatenate([grid.likelihood for grid in part], axis=1) for part in parts]
+    tops = np.array([grid.log_top for grid in grids])
+    result = np.empty((len(grids), count, len(axis.rows)))
+    for distribution in range(count):
+        if np.isinf(distributions.concentrations[distribution]):
+            # Bases may contradict each other so strongly that products underflow.
+            result[:, distribution] = [grid.log_common for grid in grids]
+            continue
+        weights = _strength_rows(axis, distributions, distribution)
+        logs = [log_products(weights @ columns, bases) for columns in together]
+        result[:, distribution] = np.concatenate(logs, axis=1).T + tops[:, None]
+    return list(result)
 
 
 def region_of(solution: Solution, resolution: Resolution) -> Region:

@@ -1,8 +1,8 @@
-"""Averages over a base's strength: the likelihood at leak s lambda, s from a Beta law.
+"""Averages over a base's strength: the likelihood at leak s lambda, s from a law on [0, 1].
 
-On leaks that are even in the logarithm, lambda_j = lambda_0 e^(-j step), an average depends only on the
-difference of two indices.  Likelihoods are linear between neighbours, Beta laws are exact; leaks below
-the last one are treated as the last one.
+A law is a Beta law, or one that has also probability at s = 1.  Likelihoods are linear in log leak
+between columns; laws are exact.  Leaks below the last column are treated as the last one, those above
+the first as the first one.
 """
 
 import math
@@ -10,39 +10,77 @@ from functools import lru_cache
 
 import numba
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import betainc
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair
+
+#: Cells of log s in which a distribution function is integrated, and the last log s.
+CELLS, LOWEST = 300, -25.0
 
 
 @lru_cache(maxsize=512)
-def cell_means(mean: float, concentration: float, step: float, count: int) -> FloatArray:
-    """Mean of the Beta distribution function over each cell of log s, from s = 1 downwards."""
-    a, b = mean * concentration, (1 - mean) * concentration
-    x, w = np.polynomial.legendre.leggauss(3)
-    at = -step * (np.arange(count)[:, None] + (1 - x) / 2)
-    means: FloatArray = betainc(a, b, np.exp(at)) @ (w / 2)
-    means.flags.writeable = False
-    return means
+def _integral(mean: float, concentration: float) -> FloatPair:
+    """The integral of the Beta distribution function over log s from `LOWEST`, and that function.
 
-
-def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray:
-    """Weights of the leaks in ``columns`` in the average at each leak in ``rows``.
-
-    ``means`` are those of `cell_means`, for all leaks; the last column, if it is the last of all, also
-    has the weight of every smaller leak.
+    At ``LOWEST * (k / CELLS) ** 2``, which is denser at s = 1, where concentrated laws are steep.
     """
-    count, width = len(means), columns.stop - columns.start
-    before = np.append(1.0, means[:-1])
-    weights = np.append(np.zeros(count - 1), np.maximum(before - means, 0.0))
-    # Row k starts at its own offset: the rows are windows of one long row.
-    first, last = count - rows.stop + columns.start, count - rows.start + columns.start
-    padded = np.append(weights, np.zeros(max(0, last + width - 1 - len(weights))))
-    windows = np.array(sliding_window_view(padded, width)[first:last][::-1])
-    if columns.stop == count:
-        windows[:, -1] = before[count - 1 - np.arange(rows.start, rows.stop)]
-    return windows
+    a, b = mean * concentration, (1 - mean) * concentration
+    edges = LOWEST * (np.arange(CELLS + 1) / CELLS) ** 2
+    x, w = np.polynomial.legendre.leggauss(3)
+    width = edges[:-1] - edges[1:]
+    at = edges[1:, None] + width[:, None] * (1 + x) / 2
+    means = betainc(a, b, np.exp(at)) @ (w / 2)
+    total = np.append(np.cumsum((means * width)[::-1])[::-1], 0.0)
+    return total, betainc(a, b, np.exp(edges))
+
+
+def strength_weights(
+    mean: float, concentration: float, full: float, rows: FloatArray, columns: FloatArray
+) -> FloatArray:
+    """Weights of the columns in the average at each row; both are log leaks, largest first.
+
+    Strengths are 1 with probability ``full``, else Beta distributed.
+    """
+    weights = np.empty((len(rows), len(columns)))
+    _fill(*_integral(mean, concentration), full, rows, columns, weights)
+    return weights
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill(
+    integral: FloatArray,
+    reached: FloatArray,
+    full: float,
+    rows: FloatArray,
+    columns: FloatArray,
+    weights: FloatArray,
+) -> None:
+    cells = len(integral) - 1
+    for row in range(len(rows)):
+        left, mean = 0.0, 1.0
+        for column in range(len(columns)):
+            below = columns[column] - rows[row]
+            value = max(below, 0.0)
+            if below >= 0:
+                value += (1 - full) * integral[0]
+            elif below > LOWEST:
+                place = cells * math.sqrt(below / LOWEST)
+                cell = min(int(place), cells - 1)
+                high = LOWEST * (cell / cells) ** 2
+                width = high - LOWEST * ((cell + 1) / cells) ** 2
+                u = (below - high) / width + 1  # 0 at the lower end, 1 at the higher
+                first, last = integral[cell + 1], integral[cell]
+                rise, end = width * reached[cell + 1], width * reached[cell]
+                bend = first - last
+                cubic = first + u * (rise + u * (-3 * bend - 2 * rise - end + u * (2 * bend + rise + end)))
+                value += (1 - full) * cubic
+            if column > 0:
+                # The mean of the distribution function between neighbouring columns.
+                new = min(max((left - value) / (columns[column - 1] - columns[column]), 0.0), mean)
+                weights[row, column - 1] = mean - new
+                mean = new
+            left = value
+        weights[row, len(columns) - 1] = mean
 
 
 @numba.njit(nogil=True, cache=True)

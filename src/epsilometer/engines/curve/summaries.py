@@ -7,6 +7,7 @@ its prior probability.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numba
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
@@ -19,9 +20,8 @@ from epsilometer.posteriors.tabulated import Tabulated
 #: Strength distributions with a smaller probability, under one component, are left out.
 NEGLIGIBLE_DISTRIBUTION = 1e-6
 
-#: Numbers of leaks used to find the worst of several bases: of the algorithm, and of the worst
-#: base, first over the whole range and then where it has probability.
-MOST_ALGORITHM_LEAKS, MOST_BASE_LEAKS = 80, 100
+#: Number of leaks of the algorithm used to find the worst of several bases.
+MOST_ALGORITHM_LEAKS = 80
 
 #: Marks draws without any leak.
 NOTHING = -1
@@ -111,39 +111,39 @@ def drawn_means(
 
 
 class Part(NamedTuple):
-    """Probabilities of leaks under one component: leaks, largest first, and a column for each base."""
+    """Probabilities of leaks under one component: edges of cells, largest first, a column for each base."""
 
     component: int
-    leaks: FloatArray
+    edges: FloatArray
     mass: FloatArray
 
 
 def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
-    """Leaks of all bases if their strengths are equal, and their probabilities."""
+    """Edges of cells of the leak of all bases if their strengths are equal, and probabilities."""
     same = np.isinf(solution.distributions.concentrations)
     fixed = float(solution.distributions.means[same][0]) if same.any() else 1.0
-    return fixed * solution.rows_of(component), solution.probability[component][same].sum(axis=0)
+    return fixed * solution.edges, solution.probability[component][same].sum(axis=0)
 
 
 def leaks_of_bases(solution: Solution) -> list[Part]:
     """Probabilities of each base's own leak."""
     parts = []
+    columns = np.exp(solution.axis.column_edges)
     for component in range(len(solution.components)):
-        grid = solution.grid(component)
-        leaks, mass = common_leaks(solution, component)
-        parts.append(Part(component, leaks, np.repeat(mass[:, None], solution.bases, axis=1)))
-        likelihood = grid.likelihood[grid.columns]
+        edges, mass = common_leaks(solution, component)
+        parts.append(Part(component, edges, np.repeat(mass[:, None], solution.bases, axis=1)))
+        likelihood = solution.grid(component).likelihood
         total = np.zeros(likelihood.shape)
         table = solution.probability[component]
         matters = np.isfinite(solution.distributions.concentrations)
         matters &= table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION
         for distribution in np.flatnonzero(matters).tolist():
-            weights = solution.strength_rows(grid, distribution)
+            weights = solution.strength_rows(distribution)
             average = weights @ likelihood
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(average > 0, table[distribution][:, None] / average, 0.0)
             total += likelihood * (weights.T @ share)
-        parts.append(Part(component, grid.leaks[grid.columns], total))
+        parts.append(Part(component, columns, total))
     return [part for part in parts if part.mass.sum() > 0]
 
 
@@ -152,79 +152,70 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
     if solution.bases == 1:
         return leaks_of_bases(solution)
     parts = []
+    columns = np.exp(solution.axis.column_edges)
     for number, grid in enumerate(solution.grids):
         # Both interpretations of a mixture have the same likelihoods.
         components = [c for c, which in enumerate(solution.grid_of) if which == number]
-        columns = grid.leaks[grid.columns]
-        first, last = 0, len(columns)
-        cuts = _cuts(first, last, last)
-        mass = _worst(solution, grid, components, cuts)
-        if len(cuts) < len(columns) and mass.sum() > 0:
-            # A weak base needs many columns, and the worst one may lie between two cuts.
-            some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE_DISTRIBUTION * mass.sum())
-            stops = np.append(cuts[1:], len(columns))
-            first, last = int(cuts[some[0]]), int(stops[some[-1]])
-            cuts = _cuts(first, last, len(columns))
-            mass = _worst(solution, grid, components, cuts)
-        inside = np.flatnonzero((cuts >= first) & (cuts < last))
-        # A cell extends from its cut to the next; it is represented by its middle in the logarithm.
-        stops = np.append(cuts[1:], len(columns))
-        middle = np.sqrt(columns[cuts] * columns[stops - 1])[inside]
+        mass = _worst(solution, grid, components)
         for component, probability in zip(components, mass, strict=True):
-            leaks, same = common_leaks(solution, component)
-            parts.append(Part(component, leaks, same[:, None]))
-            parts.append(Part(component, middle, probability[inside, None]))
+            edges, same = common_leaks(solution, component)
+            parts.append(Part(component, edges, same[:, None]))
+            parts.append(Part(component, columns, probability[:, None]))
     return [part for part in parts if part.mass.sum() > 0]
 
 
-def _cuts(first: int, last: int, end: int) -> IntArray:
-    """Columns that divide the range from first to last evenly, and one beyond each end."""
-    every = max(1, -(-(last - first) // MOST_BASE_LEAKS))
-    cuts = np.unique([0, *range(first, last, every), last])
-    return np.asarray(cuts[cuts < end])
-
-
-def _worst(solution: Solution, grid: LeakGrid, components: list[int], cuts: IntArray) -> FloatArray:
-    """Probability that the largest leak of any base lies in each cell: (components, cuts)."""
-    below = np.zeros((len(components), len(cuts)))
+def _worst(solution: Solution, grid: LeakGrid, components: list[int]) -> FloatArray:
+    """Probability that the largest leak of any base is in each column: (components, columns)."""
+    below = np.zeros((len(components), len(solution.axis.columns)))
     for distribution in range(len(solution.distributions.weights)):
         rows = np.stack([solution.probability[component][distribution] for component in components])
         if (
             np.isfinite(solution.distributions.concentrations[distribution])
             and rows.sum() > NEGLIGIBLE_DISTRIBUTION
         ):
-            below += _all_below(solution, grid, distribution, rows, cuts)
+            below += _all_below(solution, grid, distribution, rows)
     return -np.diff(below, axis=1, append=0.0)
 
 
 def _all_below(
-    solution: Solution, grid: LeakGrid, distribution: int, rows: FloatArray, cuts: IntArray
+    solution: Solution, grid: LeakGrid, distribution: int, rows: FloatArray
 ) -> FloatArray:
-    """Probability that no base has a leak larger than each cut: (components, cuts)."""
+    """Probability that no base has a leak above each column: (components, columns)."""
     kept = np.flatnonzero(rows.max(axis=0) > 1e-9)
     if not len(kept):
-        return np.zeros((len(rows), len(cuts)))
+        return np.zeros((len(rows), len(solution.axis.columns)))
     kept = kept[:: max(1, -(-len(kept) // MOST_ALGORITHM_LEAKS))]
     share = rows[:, kept]
     share = share * (rows.sum() / max(share.sum(), 1e-300))
-    weights = solution.strength_rows(grid, distribution)[kept]
-    product = np.ones((len(kept), len(cuts)))
-    for base in grid.likelihood[grid.columns].T:
-        cells = np.add.reduceat(weights * base, cuts, axis=1)
-        reached = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1]
-        product *= reached / np.maximum(reached[:, :1], 1e-300)
-    return np.asarray(share @ product)
+    weights = solution.strength_rows(distribution)[kept]
+    return np.asarray(share @ _all_reached(weights, grid.likelihood))
+
+
+@numba.njit(nogil=True, cache=True)
+def _all_reached(weights: FloatArray, likelihood: FloatArray) -> FloatArray:
+    """Products over bases of the share of the average that a column and smaller leaks have."""
+    rows, columns = weights.shape
+    product = np.ones((rows, columns))
+    running = np.empty(columns)
+    for row in range(rows):
+        for base in range(likelihood.shape[1]):
+            total = 0.0
+            for column in range(columns - 1, -1, -1):
+                total += weights[row, column] * likelihood[column, base]
+                running[column] = total
+            if total > 0:
+                for column in range(columns):
+                    product[row, column] *= running[column] / total
+    return product
 
 
 def work(solution: Solution) -> float:
     """Number of multiplications for the leaks of single bases."""
-    multiplications = 0.0
-    for number, table in enumerate(solution.probability):
-        grid = solution.grid(number)
-        distributions = float((table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).sum())
-        columns = grid.columns.stop - grid.columns.start
-        multiplications += distributions * table.shape[1] * columns * grid.likelihood.shape[1]
-    return multiplications
+    distributions = sum(
+        float((table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION).sum()) for table in solution.probability
+    )
+    axis = solution.axis
+    return distributions * len(axis.rows) * len(axis.columns) * solution.bases
 
 
 # --- joint draws -------------------------------------------------------------------------------------
@@ -252,25 +243,29 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
     distributions[nothing] = rng.choice(len(prior), size=int(nothing.sum()), p=prior / prior.sum())
     leak = np.zeros(size)
     base_leak = np.zeros((size, bases))
-    shift = np.exp(solution.step * (rng.random(size) - 0.5))
+    axis = solution.axis
+    within = rng.random(size)
+    edges, ends = axis.row_edges, axis.column_edges
     for number in np.unique(components[~nothing]).tolist():
         grid = solution.grid(number)
         for which in np.unique(distributions[(components == number) & ~nothing]).tolist():
             chosen = np.flatnonzero((components == number) & (distributions == which) & ~nothing)
-            leak[chosen] = solution.rows_of(number)[rows[chosen]] * shift[chosen]
+            place = rows[chosen]
+            leak[chosen] = np.exp(
+                edges[place] + within[chosen] * (edges[place + 1] - edges[place])
+            )
             if np.isinf(solution.distributions.concentrations[which]):
                 value = float(solution.distributions.means[which])
                 base_leak[chosen] = value * leak[chosen, None]
                 continue
-            weights = solution.strength_rows(grid, which)[rows[chosen]]
-            columns = grid.leaks[grid.columns]
+            weights = solution.strength_rows(which)[place]
             for base in range(bases):
-                running = np.cumsum(weights * grid.likelihood[grid.columns, base], axis=1)
+                running = np.cumsum(weights * grid.likelihood[:, base], axis=1)
                 at = rng.random(len(chosen)) * running[:, -1]
-                indices = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
-                within = np.exp(solution.step * (rng.random(len(chosen)) - 0.5))
+                column = np.minimum((running <= at[:, None]).sum(axis=1), len(ends) - 2)
+                drawn = ends[column] + rng.random(len(chosen)) * (ends[column + 1] - ends[column])
                 # No base leaks more than the algorithm.
-                base_leak[chosen, base] = np.minimum(columns[indices] * within, leak[chosen])
+                base_leak[chosen, base] = np.minimum(np.exp(drawn), leak[chosen])
     components = np.where(nothing, NOTHING, components)
     return DrawnLeaks(components, distributions, leak, base_leak)
 

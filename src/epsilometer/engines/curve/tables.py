@@ -1,8 +1,11 @@
 """Log likelihood of every base as a function of the leak, one table per family and mixing rate.
 
 A table is a smooth curve through leaks at which the likelihood was computed.  Leaks are added where they
-matter to some base and the curve is not accurate yet.
+matter to some base and the curve is not accurate yet.  Families that resemble the Gaussian have a table
+of the difference from it, which is smoother than either and needs few leaks.
 """
+
+from __future__ import annotations
 
 import os
 from collections.abc import Iterable
@@ -20,21 +23,28 @@ from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
 from epsilometer.engines.curve.ranks import Blocks, share_grid
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.family import Curves, Densities, Family
-from epsilometer.model.models import CurveModel
+from epsilometer.model.models import Component
 from epsilometer.model.scores import Scores
+from epsilometer.model.shifted import Gaussian
 
-#: Initial leaks between 0 and the largest, denser near 0.
-FIRST_LEAKS = 20
+#: Initial leaks between 0 and the largest, and the power by which they are denser near 0.
+FIRST_LEAKS, DENSER = 16, 3.5
+
+#: Initial leaks of a difference: where the reference matters, and beyond.
+NEAR_LEAKS, BEYOND_LEAKS = 7, 3
 
 #: Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
 #: there.
-FAR_BELOW = 40.0
+FAR_BELOW = 30.0
 
 #: Nats below a base's best leak assigned to impossible leaks.
 IMPOSSIBLE = 1e6
 
 #: Rounds of halving: from a range of 25 to steps of a thousandth.
 MOST_CURVE_HALVINGS = 14
+
+#: The same of differences: ripples that remain are errors of the chain, which a finer one mends.
+MOST_HALVINGS_OF_DIFFERENCE = 2
 
 #: How much larger the error of a curve through half of the leaks may be: halving reduces the error
 #: about eightfold.
@@ -52,8 +62,12 @@ ORDERS, MOST_RANKS = 8, 40_000
 #: Bases with more scores are first scanned with a sample of this size.
 THINNED_FROM, THINNED_TO = 5_000, 2_500
 
-#: Nats, plus one per base, by which curves that are ignored fall short of the best.
-REFUTED = 40.0
+#: Nats, plus a quarter per base, by which curves that are ignored fall short of the best.
+REFUTED = 25.0
+
+#: The family that others are compared with, and places between leaks at which they may be best.
+REFERENCE = Gaussian()
+REACHED = np.linspace(0.0, 1.0, 200) ** DENSER
 
 
 class Accuracy(NamedTuple):
@@ -76,51 +90,89 @@ class Table:
     rate: float
     leaks: FloatArray
     logs: FloatArray
+    reference: Table | None = None
+    last: float = 0.0  # the largest leak that is compared with the reference
+
+    def _common(self, leaks: FloatArray) -> FloatArray:
+        """The part that the reference explains."""
+        aligned = None if self.reference is None else self.family.gaussian_leak(leaks)
+        if self.reference is None or aligned is None:
+            return np.zeros((len(self.logs), len(leaks)))
+        return self.reference.at(aligned)
 
     @cached_property
     def _spline(self) -> CubicHermiteSpline:
-        # Slopes from neighbours only: a cliff far below the maximum must not affect values near it.
-        near = _filled(self.logs, 2 * FAR_BELOW)
-        slopes = np.gradient(near, self.leaks, axis=1, edge_order=2)
-        deep = self.logs < near
-        if deep.any():
-            # Values there are rough: use a curve that never rises above its points.
-            safe = PchipInterpolator(self.leaks, self.logs, axis=1).derivative()(self.leaks)
-            slopes = np.where(deep, safe, slopes)
-        return CubicHermiteSpline(self.leaks, self.logs, slopes, axis=1)
+        if self.reference is not None:
+            compared = self.leaks <= self.last
+            leaks, logs = self.leaks[compared], self.logs[:, compared]
+            logs = logs - self._common(leaks)
+        else:
+            # Slopes from neighbours only: a cliff far below the maximum must not affect values near it.
+            leaks, logs = self.leaks, _filled(self.logs, 2 * FAR_BELOW)
+        slopes = np.gradient(logs, leaks, axis=1, edge_order=2)
+        return CubicHermiteSpline(leaks, logs, slopes, axis=1)
+
+    @cached_property
+    def _safe(self) -> PchipInterpolator:
+        # Where values are rough: a curve that never rises above its points.
+        return PchipInterpolator(self.leaks, self.logs, axis=1)
+
+    @cached_property
+    def _deep(self) -> FloatArray:
+        return self.logs.max(axis=1, keepdims=True) - 2 * FAR_BELOW
 
     def at(self, leaks: FloatArray) -> FloatArray:
         """Log likelihood ratios of all bases at any leaks up to the last."""
-        return np.asarray(self._spline(np.minimum(leaks, self.leaks[-1])))
+        inside = np.minimum(leaks, self.leaks[-1])
+        if self.reference is None and not (self.logs < self._deep).any():
+            return np.asarray(self._spline(inside))
+        values = np.asarray(self._safe(inside))
+        near = inside <= self.last if self.reference is not None else np.full(len(inside), True)
+        compared = self._spline(inside[near]) + self._common(inside[near])
+        values[:, near] = np.where(values[:, near] < self._deep, values[:, near], compared)
+        return values
+
+    def on(self, reference: Table | None) -> Table:
+        """The same difference from another table of the reference."""
+        if self.reference is None or reference is None:
+            return self
+        moved = replace(self, reference=reference)
+        return replace(moved, logs=self.logs - self._common(self.leaks) + moved._common(self.leaks))
 
 
 def make_tables(
     scores: Scores,
-    model: CurveModel,
+    components: Iterable[Component],
+    delta: float,
     farthest: float,
     accuracy: Accuracy,
+    known: tuple[Table, ...] = (),
     on_message: OnMessage | None = None,
 ) -> tuple[Table, ...]:
     """Tables of the families and rates that matter, up to the leak with epsilon ``farthest``.
 
     Curves that are clearly ruled out by a first scan, at some leaks or on a sample of many scores, are
-    left out.
+    left out.  ``known`` are tables of other curves.
     """
-    groups: dict[tuple[str, float], list[Curves]] = {}
-    for component in model.components:
-        curves = component.curves
-        groups.setdefault((curves.family.name, curves.rate), []).append(curves)
-    candidates = [Curves(family=group[0].family, rate=group[0].rate) for group in groups.values()]
-    ends = [
-        max(curves.largest_leak(farthest, model.delta) for curves in group)
-        for group in groups.values()
-    ]
+    groups: dict[tuple[Family, float], list[Curves]] = {}
+    for curves, _ in components:
+        groups.setdefault((curves.family, curves.rate), []).append(curves)
+    ends = {
+        key: max(curves.largest_leak(farthest, delta) for curves in group)
+        for key, group in groups.items()
+    }
     factors = _factors(scores)
     factor = int(factors.max())
     sample = scores if factor == 1 else _thinned(scores, factors)
+    best = max((_reached(table) for table in known), default=0.0) / factor
+    firsts: dict[float, Table] = {}
+    references = {table.rate: table for table in known if table.family == REFERENCE}
 
-    def scan(curves: Curves, end: float) -> Table:
-        leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** 1.5
+    def scan(curves: Curves) -> Table:
+        end = ends[curves.family, curves.rate]
+        if (reference := (firsts or references).get(curves.rate)) is not None and follows(curves):
+            return _difference(sample, curves, end, reference, accuracy)
+        leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** DENSER
         logs = evaluate(sample, curves, leaks, accuracy)
         first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
         if factor == 1:
@@ -130,26 +182,79 @@ def make_tables(
         return _refined(sample, first, same, _depth(factor) / factor)
 
     def finish(first: Table) -> Table:
-        rough = first if factor == 1 else _around_best(scores, first, factors, accuracy)
-        return _refined(scores, rough, accuracy)
+        if factor > 1 and first.reference is not None:
+            curves, end = Curves(family=first.family, rate=first.rate), float(first.leaks[-1])
+            first = _difference(scores, curves, end, references[first.rate], accuracy)
+        elif factor > 1:
+            first = _around_best(scores, first, factors, accuracy)
+        return _refined(scores, first, accuracy)
 
+    def follows(curves: Curves) -> bool:
+        return curves.family.gaussian_leak(np.zeros(1)) is not None
+
+    candidates = [Curves(family=family, rate=rate) for family, rate in groups]
+    tables = []
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        first = list(pool.map(scan, candidates, ends))
-        reached = np.array([table.logs.max(axis=1).sum() for table in first])
-        left = reached > reached.max() - REFUTED - len(scores)
-        jobs = [pool.submit(finish, table) for table, kept in zip(first, left, strict=True) if kept]
-        tables = []
-        for number, job in enumerate(jobs, start=1):
-            tables.append(job.result())
-            if on_message is not None:
-                on_message(f"curves {number} of {len(jobs)}")
+        for stage in (False, True):
+            some = [curves for curves in candidates if follows(curves) is stage]
+            first = list(pool.map(scan, some))
+            best = max([best, *(_reached(table) for table in first)])
+            left = [table for table in first if _reached(table) > best - REFUTED - len(scores) / 4]
+            # Others are tables of the difference from it.
+            left += [t for t in first if t.family == REFERENCE and t.rate == 1 and t not in left]
+            jobs = [pool.submit(finish, table) for table in left]
+            for number, job in enumerate(jobs, start=1):
+                tables.append(job.result())
+                if on_message is not None:
+                    on_message(f"curves {number} of {len(jobs)}")
+            firsts = {table.rate: table for table in left if table.family == REFERENCE}
+            references |= {table.rate: table for table in tables if table.family == REFERENCE}
+            if factor == 1:
+                firsts = references
     return tuple(tables)
 
 
-def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tuple[Table, ...]:
-    """The same leaks with a finer chain, where they matter."""
+def _reached(table: Table) -> float:
+    """Log likelihood if every base has its own best leak."""
+    logs = table.logs
+    if table.reference is not None:
+        logs = np.append(logs, table.at(table.leaks[-1] * REACHED), axis=1)
+    return float(logs.max(axis=1).sum())
+
+
+def _difference(
+    scores: Scores, curves: Curves, end: float, reference: Table, accuracy: Accuracy
+) -> Table:
+    """A first table of the difference, where the reference matters and at a few other leaks."""
+    live = _live(reference.logs)
+    near = np.append(live, False) | np.append(False, live)
+    low, high = (float(x) for x in reference.leaks[near][[0, -1]])
+    place = end * np.linspace(0.0, 1.0, 500) ** DENSER
+    aligned = curves.family.gaussian_leak(place)
+    wanted = np.append(low / 2, np.linspace(low, high, NEAR_LEAKS))
+    inside = np.interp(wanted, aligned, place)
+    beyond = np.geomspace(min(max(inside[-1], 1e-3), end / 2), end, BEYOND_LEAKS + 1)[1:]
+    leaks = np.unique(np.concatenate([[0.0], inside, beyond]))
+    logs = _filled(evaluate(scores, curves, leaks, accuracy))
+    return Table(
+        family=curves.family,
+        rate=curves.rate,
+        leaks=leaks,
+        logs=logs,
+        reference=reference,
+        last=float(inside[-1]),
+    )
+
+
+def finer(
+    scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy, heavy: set[tuple[Family, float]]
+) -> tuple[Table, ...]:
+    """The same leaks with a finer chain, where they matter, for curves that matter."""
 
     def again(table: Table) -> Table:
+        # Curves of pieces are exact already.
+        if table.family.pieces or (table.family, table.rate) not in heavy:
+            return table
         live = _live(table.logs)
         near = np.append(live, False) | np.append(False, live)
         logs = table.logs.copy()
@@ -157,9 +262,18 @@ def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tupl
         logs[:, near] = evaluate(scores, curves, table.leaks[near], accuracy)
         return replace(table, logs=_filled(logs))
 
-    # Curves of pieces are exact already.
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return tuple(pool.map(lambda table: table if table.family.pieces else again(table), tables))
+        after = list(pool.map(again, tables))
+    references = {table.rate: table for table in after if table.family == REFERENCE}
+    return tuple(
+        table.on(references.get(table.rate)) if table is old else _moved(table, references)
+        for table, old in zip(after, tables, strict=True)
+    )
+
+
+def _moved(table: Table, references: dict[float, Table]) -> Table:
+    """A table with new values, as a difference from the new reference."""
+    return table if table.reference is None else replace(table, reference=references[table.rate])
 
 
 def _factors(scores: Scores) -> IntArray:
@@ -215,7 +329,7 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
     """Halve intervals, down to some depth, until the spline predicts the values in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
     open_ones = _live(table.logs, depth) & _poorly_predicted(table, accuracy, depth)
-    for _ in range(MOST_CURVE_HALVINGS):
+    for _ in range(MOST_CURVE_HALVINGS if table.reference is None else MOST_HALVINGS_OF_DIFFERENCE):
         if not open_ones.any():
             break
         where = np.flatnonzero(open_ones)
