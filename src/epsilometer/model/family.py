@@ -232,7 +232,7 @@ class Curves:
         score = self.family.scores_at(share, leak, members * self.rate)
         both = self._densities(self.family.log_ratio(score, leak), members)
         for jump in self.family.jumps(leak):
-            self._smooth(both, share, leak, members, jump)
+            self._smooth(both, share, score, leak, members, jump)
         return Densities(*both, self.family.above(score, leak)[0])
 
     def _densities(self, log_ratio: FloatArray, members: float) -> FloatPair:
@@ -246,6 +246,7 @@ class Curves:
         self,
         both: FloatPair,
         share: FloatArray,
+        score: FloatArray,
         leak: FloatArray,
         members: float,
         jump: tuple[FloatArray, FloatArray, FloatArray],
@@ -254,15 +255,15 @@ class Curves:
 
         Otherwise a sum over shares would jump whenever the jump passes one of them.
         """
-        score, *ratios = jump
-        without, with_point = self.family.above(score, leak)
+        cut, *ratios = jump
+        without, with_point = self.family.above(cut, leak)
         place = without + members * self.rate * (with_point - without)
         edges = np.concatenate([share[:1], (share[1:] + share[:-1]) / 2, share[-1:]])
         cell = np.clip(np.searchsorted(edges, place) - 1, 0, len(share) - 1)
         low, high = edges[cell], edges[cell + 1]
         # The part of the cell on the other side of the jump.
-        part = np.where(share[cell] < place, place - high, place - low) / (high - low)
         column = np.arange(len(leak))
+        part = np.where(score[cell, column] >= cut, place - high, place - low) / (high - low)
         for densities, above, below in zip(
             both, *(self._densities(ratio, members) for ratio in ratios), strict=True
         ):

@@ -203,6 +203,9 @@ class Gaussian(Shifted):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return epsilon / leak + leak / 2
 
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        return rng.standard_normal(member.shape) + np.where(member, leak, 0.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothCap(Shifted):

@@ -93,10 +93,8 @@ def refined(edges: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray
     # Interpolate inside the outermost nodes; beyond them use the last values.
     spline = CubicSpline(axis[::-1], np.log(inner / widths)[::-1])
     density = np.exp(spline(np.clip(middle, axis[-1], axis[0])))
-    parts = (density * (fine[:-1] - fine[1:])).reshape(len(inner), FINER)
-    # Each cell keeps its probability.
-    parts *= (inner / parts.sum(axis=1))[:, None]
-    return np.exp(fine), parts.ravel()
+    parts = density * (fine[:-1] - fine[1:])
+    return np.exp(fine), parts * (inner.sum() / parts.sum())
 
 
 def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tabulated:

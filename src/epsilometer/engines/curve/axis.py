@@ -1,13 +1,13 @@
 """Where probabilities are computed: leaks of the algorithm, and of a base, dense where likelihoods are sharp.
 
 Every table is described by peaks: the place and the width, in log leak, of the likelihood of all bases
-together, and of each base.  Steps are a fraction of the narrowest peak nearby and grow away from peaks,
+together, of the posterior if all bases leak the same, and of the likelihood of each base.  Steps are a fraction of the narrowest peak nearby and grow away from peaks,
 where likelihoods are averages over many strengths, or hardly change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +25,17 @@ SCAN_STEP = 0.02
 NATS_BELOW_BEST = 25.0
 
 #: Wider peaks are treated as this wide, so that steps are never longer than `LONGEST_STEP`.
-WIDEST, LONGEST_STEP = 0.25, 0.4
+WIDEST, LONGEST_STEP = 0.2, 0.3
 
 #: Half of the width of a peak, in standard deviations, and the growth of steps beyond.
 HALF_PEAK, GROWTH = 5.0, 0.15
 
 #: Steps of a base's leak, in units of `Axis.step`: likelihoods are linear between them.
 STEPS_OF_BASE = 0.7
+
+
+#: Log prior density of log leaks.
+LogPrior = Callable[[FloatArray], FloatArray]
 
 
 class Peaks(NamedTuple):
@@ -53,16 +57,22 @@ class Axis(NamedTuple):
     column_edges: FloatArray
 
 
-def axis_for(tables: Iterable[Table], step: float, fixed: float = 1.0) -> Axis:
-    """An axis for these tables; bases leak ``fixed`` times the algorithm's leak, or any part of it."""
+def axis_for(
+    tables: Iterable[Table], priors: Iterable[LogPrior], step: float, fixed: float = 1.0
+) -> Axis:
+    """An axis for these tables, and the prior density of log leak under each.
+
+    Bases leak ``fixed`` times the algorithm's leak, or any part of it.
+    """
     tops, common, single = [], [], []
-    for table in tables:
+    for table, log_prior in zip(tables, priors, strict=True):
         top = float(np.log(table.leaks[-1]))
         scan = top - SCAN_STEP * np.arange(int(-np.log(SMALLEST_LEAK) / SCAN_STEP))
         logs = table.at(np.exp(scan))
-        together = logs.sum(axis=0)
+        together = np.interp(scan[::-1] + np.log(fixed), scan[::-1], logs.sum(axis=0)[::-1])[::-1]
+        posterior = together + log_prior(scan)
         tops.append(top)
-        common.append((float(together.max()), _peaks(scan, together[None])))
+        common.append((float(posterior.max()), _peaks(scan, np.stack([together, posterior]))))
         single.append(_peaks(scan, logs))
     best = max(height for height, _ in common)
     likely = [height > best - NATS_BELOW_BEST for height, _ in common]
@@ -70,7 +80,7 @@ def axis_for(tables: Iterable[Table], step: float, fixed: float = 1.0) -> Axis:
     of_bases = _joined(peaks for peaks, kept in zip(single, likely, strict=True) if kept)
     first, last = max(tops), min(tops) + float(np.log(SMALLEST_LEAK))
     shift = float(np.log(fixed))
-    rows = _marched(first, last, Peaks(of_all.place - shift, of_all.width), step)
+    rows = _marched(first, last, of_all, step)
     columns = _marched(first + shift, last + shift, of_bases, STEPS_OF_BASE * step)
     return Axis(rows, edges_around(rows), columns, edges_around(columns))
 

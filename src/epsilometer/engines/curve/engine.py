@@ -74,7 +74,7 @@ class CurveSettings:
             # With more bases, fewer distributions fit: refine further where two steps did not suffice.
             means += int(2 * np.sqrt(bases))
             concentrations += int(np.sqrt(bases) / 2)
-        return Resolution(0.8 / 1.4 ** (refinement - 1), means, concentrations, region, cells)
+        return Resolution(0.6 / 1.4 ** (refinement - 1), means, concentrations, region, cells)
 
     def accuracy(self, refinement: int, bases: int) -> Accuracy:
         """Accuracy of likelihoods in a refinement step."""
@@ -108,7 +108,7 @@ class CurveSettings:
             else:
                 left = {(table.family, table.rate) for table in posterior.tables}
                 components = [c for c in model.components_of(cells) if key_of(c) in left]
-                tables = make_tables(ranked, components, model.delta, farthest, accuracy)
+                tables = make_tables(ranked, components, model, farthest, accuracy)
             # Only strength distributions that the previous step left.
             region = region_of(posterior.solution, posterior.resolution)
             after = self._divided(
@@ -134,7 +134,7 @@ class CurveSettings:
             accuracy = self.accuracy(refinement, len(scores))
             components = model.components
             tables = make_tables(
-                scores, components, model.delta, farthest, accuracy, on_message=on_message
+                scores, components, model, farthest, accuracy, on_message=on_message
             )
             posterior = self._divided(self._posterior(scores, model, tables, refinement), farthest)
             if farthest >= LARGEST_CURVE_EPSILON or _at_the_end(posterior.solution) < AT_THE_END:
@@ -154,7 +154,7 @@ class CurveSettings:
             tables += make_tables(
                 scores,
                 [c for c in model.components_of(cells) if key_of(c) not in tried],
-                model.delta,
+                model,
                 farthest,
                 self.accuracy(accuracy.levels, len(scores)),
                 known=tables,

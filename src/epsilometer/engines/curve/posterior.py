@@ -55,6 +55,8 @@ class CurveAccuracy(Accuracy):
         if not (0 <= ends[0] < ends[1] <= 1 and 0 <= ends[2] < ends[3] <= 1):
             raise InputError(f"expected a region of strength distributions, got {self.region!r}.")
         object.__setattr__(self, "region", ends)
+        cells = {name: tuple(map(float, edges)) for name, edges in self.cells.items()}
+        object.__setattr__(self, "cells", cells)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -347,7 +349,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def with_prior(self, prior: Prior) -> CurvePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
-        solution = solve(model, self.tables, self.resolution, known=self.solution)
+        solution = solve(model, self.tables, self.resolution)
         return replace(self, model=model, solution=solution)
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:

@@ -5,7 +5,7 @@ distribution, the likelihoods of all bases are averaged over their strengths and
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,9 @@ from epsilometer.model.strengths import EVERYWHERE, Region, StrengthDistribution
 
 #: Nats below the best leak of a base beyond which its likelihood counts as 0.
 NATS_BELOW_BEST = 300.0
+
+#: Every this many-th place a prior density is computed, to find the peaks of posteriors.
+PRIOR_STRIDE = 5
 
 #: Tables times bases multiplied at a time.
 AT_ONCE = 2000
@@ -128,8 +131,8 @@ def solve(
 ) -> Solution:
     """Compute all probabilities.
 
-    ``known`` is a solution with the same strength distributions, for another prior or for fewer tables:
-    its axis and likelihoods are used again.
+    ``known`` is a solution with the same strength distributions, for fewer tables: its axis and
+    likelihoods are used again.
     """
     distributions = model.strength.distributions(
         resolution.means, resolution.concentrations, resolution.region
@@ -143,7 +146,13 @@ def solve(
     used = sorted({number for _, number in left})
     tables = tuple(tables[number] for number in used)
     fixed = model.strength.fixed_value or 1.0
-    axis = axis_for(tables, resolution.steps, fixed) if known is None else known.axis
+    grid_of = [used.index(number) for _, number in left]
+    if known is None:
+        first = [left[grid_of.index(number)][0] for number in range(len(tables))]
+        priors = [partial(_log_density, component, model) for component in first]
+        axis = axis_for(tables, priors, resolution.steps, fixed)
+    else:
+        axis = known.axis
     have = {} if known is None else {grid.table: n for n, grid in enumerate(known.grids)}
     grids = [
         _grid(table, axis, fixed) if known is None or table not in have else known.grids[have[table]]
@@ -156,7 +165,6 @@ def solve(
         known.log_likelihood[have[table]]
         for number, table in enumerate(tables)
     ]
-    grid_of = [used.index(number) for _, number in left]
     with np.errstate(divide="ignore"):
         log_weights = np.log(distributions.weights)[:, None]
     logs = [
@@ -180,6 +188,16 @@ def solve(
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
         log_evidence=total,
     )
+
+
+def _log_density(component: Component, model: CurveModel, places: FloatArray) -> FloatArray:
+    """Log prior density of the log leak, up to a constant, roughly."""
+    some = places[::PRIOR_STRIDE]
+    epsilon = component.curves.epsilon(np.exp(some), model.delta)
+    with np.errstate(divide="ignore"):
+        logs = model.epsilon.log_density(epsilon) + np.log(np.maximum(epsilon, 1e-300))
+    logs = np.maximum(logs, -1e9)
+    return np.asarray(np.interp(places[::-1], some[::-1], logs[::-1])[::-1])
 
 
 def _log_prior(

@@ -8,10 +8,10 @@ of the difference from it, which is smoother than either and needs few leaks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,19 +23,20 @@ from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
 from epsilometer.engines.curve.ranks import Blocks, share_grid
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.family import Curves, Densities, Family
-from epsilometer.model.models import Component
+from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.shifted import Gaussian
 
-#: Initial leaks between 0 and the largest, and the power by which they are denser near 0.
-FIRST_LEAKS, DENSER = 16, 3.5
+#: Initial leaks between 0 and the largest, and the power by which they are denser near 0 on short axes,
+#: and on axes up to a large epsilon.
+FIRST_LEAKS, SHORT, DENSER = 20, 1.5, 3.5
 
 #: Initial leaks of a difference: where the reference matters, and beyond.
 NEAR_LEAKS, BEYOND_LEAKS = 7, 3
 
 #: Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
 #: there.
-FAR_BELOW = 30.0
+FAR_BELOW = 40.0
 
 #: Nats below a base's best leak assigned to impossible leaks.
 IMPOSSIBLE = 1e6
@@ -43,8 +44,9 @@ IMPOSSIBLE = 1e6
 #: Rounds of halving: from a range of 25 to steps of a thousandth.
 MOST_CURVE_HALVINGS = 14
 
-#: The same of differences: ripples that remain are errors of the chain, which a finer one mends.
-MOST_HALVINGS_OF_DIFFERENCE = 2
+#: Rounds after which differences may be `LENIENT` times as wrong: the ripples that remain are errors of
+#: the chain, which a finer one mends.
+HALVINGS_OF_DIFFERENCE, LENIENT = 2, 20.0
 
 #: How much larger the error of a curve through half of the leaks may be: halving reduces the error
 #: about eightfold.
@@ -92,6 +94,8 @@ class Table:
     logs: FloatArray
     reference: Table | None = None
     last: float = 0.0  # the largest leak that is compared with the reference
+    #: Log prior density at leaks, where it may outweigh likelihoods.
+    log_prior: Callable[[FloatArray], FloatArray] = np.zeros_like
 
     def _common(self, leaks: FloatArray) -> FloatArray:
         """The part that the reference explains."""
@@ -102,34 +106,36 @@ class Table:
 
     @cached_property
     def _spline(self) -> CubicHermiteSpline:
+        """Through the logs, or through the differences as far as these are compared."""
+        leaks, logs = self.leaks, self.logs
+        # Slopes from neighbours only: a cliff far below the maximum must not affect values near it.
+        near = _filled(logs, 2 * FAR_BELOW)
         if self.reference is not None:
-            compared = self.leaks <= self.last
-            leaks, logs = self.leaks[compared], self.logs[:, compared]
-            logs = logs - self._common(leaks)
-        else:
-            # Slopes from neighbours only: a cliff far below the maximum must not affect values near it.
-            leaks, logs = self.leaks, _filled(self.logs, 2 * FAR_BELOW)
-        slopes = np.gradient(logs, leaks, axis=1, edge_order=2)
+            leaks = leaks[leaks <= self.last]
+            common = self._common(leaks)
+            logs, near = logs[:, : len(leaks)] - common, near[:, : len(leaks)] - common
+        slopes = np.gradient(near, leaks, axis=1, edge_order=2)
+        deep = logs < near
+        if deep.any():
+            # Values there are rough: use a curve that never rises above its points.
+            slopes = np.where(deep, PchipInterpolator(leaks, logs, axis=1).derivative()(leaks), slopes)
         return CubicHermiteSpline(leaks, logs, slopes, axis=1)
 
     @cached_property
-    def _safe(self) -> PchipInterpolator:
-        # Where values are rough: a curve that never rises above its points.
+    def _beyond(self) -> PchipInterpolator:
         return PchipInterpolator(self.leaks, self.logs, axis=1)
-
-    @cached_property
-    def _deep(self) -> FloatArray:
-        return self.logs.max(axis=1, keepdims=True) - 2 * FAR_BELOW
 
     def at(self, leaks: FloatArray) -> FloatArray:
         """Log likelihood ratios of all bases at any leaks up to the last."""
         inside = np.minimum(leaks, self.leaks[-1])
-        if self.reference is None and not (self.logs < self._deep).any():
+        if self.reference is None:
             return np.asarray(self._spline(inside))
-        values = np.asarray(self._safe(inside))
-        near = inside <= self.last if self.reference is not None else np.full(len(inside), True)
-        compared = self._spline(inside[near]) + self._common(inside[near])
-        values[:, near] = np.where(values[:, near] < self._deep, values[:, near], compared)
+        values = np.asarray(self._beyond(inside))
+        # Differences of what is far below are rough.
+        near = values > self.logs.max(axis=1, keepdims=True) - 2 * FAR_BELOW
+        compared = inside <= self.last
+        exact = self._spline(inside[compared]) + self._common(inside[compared])
+        values[:, compared] = np.where(near[:, compared], exact, values[:, compared])
         return values
 
     def on(self, reference: Table | None) -> Table:
@@ -143,7 +149,7 @@ class Table:
 def make_tables(
     scores: Scores,
     components: Iterable[Component],
-    delta: float,
+    model: CurveModel,
     farthest: float,
     accuracy: Accuracy,
     known: tuple[Table, ...] = (),
@@ -158,7 +164,7 @@ def make_tables(
     for curves, _ in components:
         groups.setdefault((curves.family, curves.rate), []).append(curves)
     ends = {
-        key: max(curves.largest_leak(farthest, delta) for curves in group)
+        key: max(curves.largest_leak(farthest, model.delta) for curves in group)
         for key, group in groups.items()
     }
     factors = _factors(scores)
@@ -168,13 +174,24 @@ def make_tables(
     firsts: dict[float, Table] = {}
     references = {table.rate: table for table in known if table.family == REFERENCE}
 
+    power = min(SHORT + 0.6 * max(0.0, np.log(farthest / 20)), DENSER)
+
+    prior = model.epsilon.log_density([min(1.0, farthest / 2), farthest])
+    outweighs = bool(prior[0] - prior[1] > FAR_BELOW)
+
     def scan(curves: Curves) -> Table:
         end = ends[curves.family, curves.rate]
         if (reference := (firsts or references).get(curves.rate)) is not None and follows(curves):
             return _difference(sample, curves, end, reference, accuracy)
-        leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** DENSER
+        leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** power
         logs = evaluate(sample, curves, leaks, accuracy)
-        first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
+        first = Table(
+            family=curves.family,
+            rate=curves.rate,
+            leaks=leaks,
+            logs=_filled(logs),
+            log_prior=partial(_log_prior, model, curves) if outweighs else np.zeros_like,
+        )
         if factor == 1:
             return first
         # Errors grow with the number of scores, and so do differences: refine where leaks are needed.
@@ -212,6 +229,10 @@ def make_tables(
             if factor == 1:
                 firsts = references
     return tuple(tables)
+
+
+def _log_prior(model: CurveModel, curves: Curves, leaks: FloatArray) -> FloatArray:
+    return model.epsilon.log_density(curves.epsilon(leaks, model.delta))
 
 
 def _reached(table: Table) -> float:
@@ -255,7 +276,7 @@ def finer(
         # Curves of pieces are exact already.
         if table.family.pieces or (table.family, table.rate) not in heavy:
             return table
-        live = _live(table.logs)
+        live = _live(table.logs, prior=table.log_prior(table.leaks))
         near = np.append(live, False) | np.append(False, live)
         logs = table.logs.copy()
         curves = Curves(family=table.family, rate=table.rate)
@@ -328,10 +349,13 @@ def _around_best(scores: Scores, rough: Table, factors: IntArray, accuracy: Accu
 def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FAR_BELOW) -> Table:
     """Halve intervals, down to some depth, until the spline predicts the values in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
-    open_ones = _live(table.logs, depth) & _poorly_predicted(table, accuracy, depth)
-    for _ in range(MOST_CURVE_HALVINGS if table.reference is None else MOST_HALVINGS_OF_DIFFERENCE):
+    prior = table.log_prior(table.leaks)
+    open_ones = _live(table.logs, depth, prior) & _poorly_predicted(table, accuracy, depth, prior)
+    for halving in range(MOST_CURVE_HALVINGS):
         if not open_ones.any():
             break
+        if table.reference is not None and halving == HALVINGS_OF_DIFFERENCE:
+            accuracy = accuracy._replace(spline=LENIENT * accuracy.spline)
         where = np.flatnonzero(open_ones)
         new = (table.leaks[where] + table.leaks[where + 1]) / 2
         predicted = table.at(new)
@@ -340,48 +364,53 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
         order = np.argsort(leaks, kind="stable")
         logs = _filled(np.append(table.logs, values, axis=1)[:, order])
         expected = np.append(table.logs, predicted, axis=1)[:, order]
-        bad = _mispredicted(logs, expected, accuracy, depth)
         table = replace(table, leaks=leaks[order], logs=logs)
+        prior = table.log_prior(table.leaks)
+        bad = _mispredicted(logs, expected, accuracy, depth, prior)
         # Both halves of an interval whose middle was mispredicted.
-        open_ones = (bad[:-1] | bad[1:]) & _live(logs, depth)
+        open_ones = (bad[:-1] | bad[1:]) & _live(logs, depth, prior)
     return table
 
 
-def _near(logs: FloatArray, depth: float) -> BoolArray:
+def _near(logs: FloatArray, depth: float, prior: FloatArray | float = 0.0) -> BoolArray:
     """Leaks at which some base, or all bases together, are not far below their best."""
-    return np.asarray(_near_by_base(logs, depth).any(axis=0))
+    return np.asarray(_near_by_base(logs, depth, prior).any(axis=0))
 
 
-def _near_by_base(logs: FloatArray, depth: float) -> BoolArray:
-    together = logs.sum(axis=0)
+def _near_by_base(logs: FloatArray, depth: float, prior: FloatArray | float) -> BoolArray:
+    together = logs.sum(axis=0) + prior
     near = logs > logs.max(axis=1, keepdims=True) - depth
     return np.asarray(near | (together > together.max() - depth))
 
 
 def _mispredicted(
-    logs: FloatArray, expected: FloatArray, accuracy: Accuracy, depth: float
+    logs: FloatArray, expected: FloatArray, accuracy: Accuracy, depth: float, prior: FloatArray
 ) -> BoolArray:
     """Leaks at which a likelihood that matters to its base differs from the interpolated one.
 
     Neighbours of leaks that matter count too, however low: the best may lie between the two.
     """
-    matters = _with_neighbours(_near_by_base(np.maximum(logs, expected), depth))
+    matters = _with_neighbours(_near_by_base(np.maximum(logs, expected), depth, prior))
     return np.asarray((matters & (np.abs(logs - expected) > WORSE * accuracy.spline)).any(axis=0))
 
 
-def _poorly_predicted(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
+def _poorly_predicted(
+    table: Table, accuracy: Accuracy, depth: float, prior: FloatArray
+) -> BoolArray:
     """Intervals next to leaks whose likelihood is mispredicted from every other leak."""
     kept = np.arange(len(table.leaks)) % 2 == 0
     kept[-1] = True
     fewer = replace(table, leaks=table.leaks[kept], logs=table.logs[:, kept])
-    bad = _mispredicted(table.logs, fewer.at(table.leaks), accuracy, depth)
+    bad = _mispredicted(table.logs, fewer.at(table.leaks), accuracy, depth, prior)
     return np.asarray(bad[:-1] | bad[1:])
 
 
-def _live(logs: FloatArray, depth: float = FAR_BELOW) -> BoolArray:
+def _live(
+    logs: FloatArray, depth: float = FAR_BELOW, prior: FloatArray | float = 0.0
+) -> BoolArray:
     """Intervals that may matter."""
     # The best may lie next to the best one seen.
-    wide = _with_neighbours(_near(logs, depth))
+    wide = _with_neighbours(_near(logs, depth, prior))
     return np.asarray(wide[:-1] & wide[1:])
 
 
