@@ -19,7 +19,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import sample_members
 from epsilometer.model.models import CountModel
 from epsilometer.model.scores import Scores
-from studies.mechanisms import GaussianMechanism, Mechanism
+from studies.mechanisms import Mechanism
 
 
 def sample_ring(
@@ -132,18 +132,18 @@ def draw_bases(
     rng: np.random.Generator,
     power: float = 1.0,
     strengths: tuple[float, float] | None = None,
+    fixed_strengths: tuple[float, ...] | None = None,
 ) -> Scores:
     """Scores of challenge bases, each with ``models`` trained without the point and as many with it.
 
     With ``strengths`` (a, b), base i is attacked as if the (Gaussian) mechanism had mu s_i instead of
-    mu, with s_i ~ Beta(a, b); the mechanism's epsilon does not change.
+    mu, with s_i ~ Beta(a, b), or with the given strengths; the mechanism's epsilon does not change.
     """
     mechanisms: list[Mechanism] = [mechanism] * bases
     if strengths is not None:
-        if not isinstance(mechanism, GaussianMechanism):
-            raise InputError(f"expected a Gaussian mechanism with strengths, got {mechanism}.")
-        drawn = rng.beta(*strengths, bases).tolist()
-        mechanisms = [GaussianMechanism(mechanism.mu * strength) for strength in drawn]
+        fixed_strengths = tuple(rng.beta(*strengths, bases).tolist())
+    if fixed_strengths is not None:
+        mechanisms = [mechanism.weaker(strength) for strength in fixed_strengths]
     without, with_point = [], []
     for base_mechanism in mechanisms:
         seen = rng.random(models) < power

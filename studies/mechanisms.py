@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.errors import InputError
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 
@@ -51,6 +52,12 @@ class Mechanism(Protocol):
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
 
+    def weaker(self, strength: float) -> Mechanism:
+        """The same, as seen by attacks that find this share of its leak; epsilon is another."""
+        if not hasattr(self, "leak"):
+            raise InputError(f"expected a mechanism with a leak to weaken, got {self.name}.")
+        return replace(self, **{self.leak: strength * getattr(self, self.leak)})
+
 
 @dataclass(frozen=True)
 class Null:
@@ -72,10 +79,11 @@ class Null:
 
 
 @dataclass(frozen=True)
-class LaplaceMechanism:
+class LaplaceMechanism(Mechanism):
     """Laplace noise of scale 1 on a value that the point shifts by epsilon."""
 
     pure_epsilon: float
+    leak: ClassVar[str] = "pure_epsilon"
     name: ClassVar[str] = "Laplace"
 
     def epsilon(self, delta: float) -> float:
@@ -100,10 +108,11 @@ class LaplaceMechanism:
 
 
 @dataclass(frozen=True)
-class GaussianMechanism:
+class GaussianMechanism(Mechanism):
     """Normal noise of scale 1 on a value that the point shifts by mu."""
 
     mu: float
+    leak: ClassVar[str] = "mu"
     name: ClassVar[str] = "Gaussian"
 
     def epsilon(self, delta: float) -> float:
@@ -122,10 +131,11 @@ class GaussianMechanism:
 
 
 @dataclass(frozen=True)
-class RandomisedResponse:
+class RandomisedResponse(Mechanism):
     """One bit, reported correctly with probability e^epsilon / (1 + e^epsilon): most scores are ties."""
 
     pure_epsilon: float
+    leak: ClassVar[str] = "pure_epsilon"
     name: ClassVar[str] = "randomised response"
 
     @property

@@ -1,0 +1,189 @@
+"""How the prior weights of families and strengths were chosen: audits are stored so that any weights can be tried.
+
+``python -m studies.weights make FOLDER`` simulates audits and stores, for every group of curves and law of
+strengths, the evidence as a function of epsilon; ``... try FOLDER`` prints how often 90 % intervals
+miss, for the weights in `CANDIDATES`.  Weights are chosen on mechanisms `CHOSEN_ON`, and judged
+in the study of the curve model, with other seeds and also on others.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from epsilometer._arrays import FloatArray
+from epsilometer.engines.curve.engine import CurveSettings
+from epsilometer.engines.curve.solve import Solution, solve
+from epsilometer.model.families import FAMILIES
+from epsilometer.model.family import Curves
+from epsilometer.model.models import CurveModel
+from epsilometer.model.strengths import FreeStrengths
+from studies.draws import draw_bases
+from studies.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    Null,
+    RandomisedResponse,
+    SubsampledGaussian,
+)
+from studies.outside import CHOSEN_ON, ShiftedNoise
+
+DELTA, SEED = 1e-5, 30
+#: Epsilons between which evidence is summed.
+EDGES = np.concatenate([[0.0], np.geomspace(0.02, 600.0, 160)])
+#: Ratios of caps that may have their own weight.
+RATIOS = np.array([1.0, 1.2, 1.35, 1.55, 1.8, 2.2, 2.8, 3.6, 10.0])
+#: The group without a leak.
+NOTHING = "nothing"
+#: Probability of full strength, among unequal ones.
+FULL = (0.0, 0.3)
+
+INSIDE = (
+    Null(),
+    LaplaceMechanism(1.0),
+    LaplaceMechanism(3.0),
+    GaussianMechanism(0.5),
+    GaussianMechanism(1.0),
+    GaussianMechanism(2.0),
+    RandomisedResponse(1.0),
+    SubsampledGaussian(2.0, 0.2),
+)
+UNEQUAL = (
+    LaplaceMechanism(2.0),
+    ShiftedNoise("logistic", 2.0),
+    GaussianMechanism(1.0),
+    RandomisedResponse(2.0),
+)
+STRENGTHS = (1.0, 0.8, 0.6, 0.4, 0.2)
+SIZES = ((5, 100, 30), (20, 100, 30), (1, 1000, 20), (1, 100, 30))
+
+
+def cells() -> list[tuple[Any, int, int, float, bool, int]]:
+    """Mechanism, bases, models, power, whether strengths are unequal, and runs."""
+    found = [
+        (each, bases, models, 1.0, False, runs)
+        for bases, models, runs in SIZES
+        for each in (*INSIDE, *CHOSEN_ON)
+    ]
+    found += [
+        (each, bases, 100, 0.5, False, 20)
+        for bases in (5, 20)
+        for each in (*INSIDE[1:5], INSIDE[6], CHOSEN_ON[0])
+    ]
+    return found + [(each, bases, 100, 1.0, True, 30) for each in UNEQUAL for bases in (5, 20)]
+
+
+def group_of(curves: Curves) -> str:
+    """The group whose weight may be chosen."""
+    family = curves.family
+    name = type(family).__name__
+    if hasattr(family, "ratio"):
+        name += f" {int(np.searchsorted(RATIOS, family.ratio)) - 1}"
+    if getattr(family, "exchanged", False):
+        name += " exchanged"
+    return name + (f" {curves.interpretation}" if curves.mixed else "")
+
+
+def evidence(solution: Solution, offset: float) -> dict[str, FloatArray]:
+    """By group: evidence over epsilon, of equal and of unequal strengths."""
+    equal = np.isinf(solution.distributions.concentrations)
+    prior = solution.distributions.weights
+    shares: dict[str, float] = {}
+    model = solution.model
+    for component in solution.components:
+        group = group_of(component.curves)
+        shares[group] = shares.get(group, 0.0) + component.probability
+    found: dict[str, FloatArray] = {}
+    for number, component in enumerate(solution.components):
+        curves = component.curves
+        epsilon = curves.epsilon(np.minimum(solution.edges, 1e3), DELTA)[::-1]
+        both = []
+        for which in (equal, ~equal):
+            mass = solution.probability[number][which].sum(axis=0)[::-1] / prior[which].sum()
+            both.append(np.diff(np.interp(EDGES, epsilon, np.append(0.0, np.cumsum(mass)))))
+        # The prior of a group is its share of the model's; within it, as it is.
+        own = np.stack(both) / (1 - (model.no_leak or 0.0)) * np.exp(offset)
+        group = group_of(curves)
+        found[group] = found.get(group, 0.0) + own
+    # Of all members of the group, also of those that were ruled out.
+    whole: dict[str, float] = {}
+    for component in model.components_of(solution_cells(solution)):
+        group = group_of(component.curves)
+        whole[group] = whole.get(group, 0.0) + component.probability
+    return {group: value / whole[group] for group, value in found.items()}
+
+
+def solution_cells(solution: Solution) -> Any:
+    """The cells of shapes of a solution."""
+    return _CELLS.get(id(solution), {})
+
+
+_CELLS: dict[int, Any] = {}
+
+
+def stored(scores: Any) -> dict[str, FloatArray]:
+    """Evidence by group, for both laws of strengths: shape (laws, equal or not, epsilons)."""
+    model = CurveModel(delta=DELTA, strength=FreeStrengths(full=FULL[0]))
+    posterior = CurveSettings().estimate_quickly(scores, model)
+    first = posterior.solution
+    parts = []
+    for full in FULL:
+        solution = first
+        if full != FULL[0]:
+            other = replace(model, strength=FreeStrengths(full=full))
+            solution = solve(other, posterior.tables, posterior.resolution)
+        _CELLS.clear()
+        _CELLS[id(solution)] = posterior.accuracy.cells
+        parts.append(evidence(solution, solution.log_evidence - first.log_evidence))
+    nothing = np.full((len(FULL), 2, 1), np.exp(-first.log_evidence) / (len(EDGES) - 1))
+    return {NOTHING: np.repeat(nothing, len(EDGES) - 1, axis=2)} | {
+        group: np.stack([part.get(group, np.zeros((2, len(EDGES) - 1))) for part in parts])
+        for group in parts[0].keys() | parts[1].keys()
+    }
+
+
+def make_one(job: tuple[int, int, Path]) -> None:
+    """One audit of a cell, unless it is stored."""
+    number, run, folder = job
+    target = folder / f"{number}-{run}.npz"
+    if target.exists():
+        return
+    mechanism, bases, models, power, unequal, _ = cells()[number]
+    rng = np.random.default_rng([SEED, number, run])
+    fixed = STRENGTHS * (bases // 5) if unequal else None
+    scores = draw_bases(
+        mechanism, bases=bases, models=models, rng=rng, power=power, fixed_strengths=fixed
+    )
+    found = stored(scores)
+    names = sorted(found)
+    draft = target.with_suffix(".part.npz")
+    np.savez_compressed(
+        draft, names=np.array(names), logs=np.stack([found[n] for n in names]).astype(np.float32)
+    )
+    draft.rename(target)
+
+
+def make(folder: Path) -> None:
+    """All audits, on two processes; continues where it was interrupted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    most = max(cell[-1] for cell in cells())
+    jobs = [
+        (number, run, folder)
+        for run in range(most)
+        for number, cell in enumerate(cells())
+        if run < cell[-1]
+    ]
+    with ProcessPoolExecutor(2) as pool:
+        for done, _ in enumerate(pool.map(make_one, jobs, chunksize=4), start=1):
+            if done % 100 == 0:
+                print(f"{done} of {len(jobs)} audits", flush=True)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[2]))
