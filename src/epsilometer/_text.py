@@ -207,11 +207,15 @@ def number_text(value: float, digits: int) -> str:
 def pair_text(low: float, high: float) -> str:
     """An interval with as many decimals as its width supports."""
     digits = digits_of(low, high)
+    if math.isinf(high) and not math.isinf(low):
+        return f"at least {number_text(low, digits)}, no upper limit"
     return f"{number_text(low, digits)} to {number_text(high, digits)}"
 
 
 def estimate_text(median: float, low: float, high: float, level: float | None = None) -> str:
     """A median with its interval and its ``level``, with at most four decimals."""
+    if math.isinf(high) and not math.isinf(low):
+        return pair_text(low, high)
     digits = min(digits_of(low, high), 4)
     low_text, high_text = number_text(low, digits), number_text(high, digits)
     held = "" if level is None else f" with probability {level:g}"

@@ -154,7 +154,8 @@ def _only(posterior: CurvePosterior, family: str) -> CurvePosterior:
         return posterior
     kept = tuple(candidate for candidate in posterior.model.families if candidate.name == family)
     model = replace(posterior.model, families=kept, no_leak=0.0)
-    tables = tuple(table for table in posterior.tables if table.family.name == family)
+    members = {part.curves.family for part in posterior.solution.components if part.group == family}
+    tables = tuple(table for table in posterior.tables if table.family in members)
     if not tables:
         raise ContradictionError(f"the family {family} is ruled out by the scores.")
     solution = solve(model, tables, posterior.resolution, known=posterior.solution)

@@ -1,5 +1,6 @@
 """Views of posteriors, results, verdicts and proofs, and of all estimators on the same data."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -40,6 +41,8 @@ def epsilon_words(found: CountPosterior | CurvePosterior, level: float = LEVEL) 
     if "epsilon" not in found.parameters:
         return f"epsilon = {median:g} (fixed)"
     low, high = found.credible_interval("epsilon", level)
+    if math.isinf(high):
+        return f"epsilon {pair_text(low, high)}"
     return f"epsilon {median:.2f}, {percent(level)} interval {pair_text(low, high)}"
 
 

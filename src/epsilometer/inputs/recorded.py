@@ -71,11 +71,11 @@ def open_result(path: Path) -> Result:
     beside = readers[0] if readers else None
     if not known:
         return result_of(posterior, beside=beside)
-    median = posterior.median("epsilon")
-    if abs(known["epsilon"]["median"] - median) > SAME * max(1.0, median):
+    low = posterior.credible_interval("epsilon", known["epsilon"]["level"])[0]
+    if abs(known["epsilon"]["interval"][0] - low) > SAME * max(1.0, low):
         raise InputError(
-            f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
-            f"{known['epsilon']['median']:g} against {median:g}); write the result again, or give "
+            f"{path / SUMMARY}: is of another result than {POSTERIOR} (lower end "
+            f"{known['epsilon']['interval'][0]:g} against {low:g}); write the result again, or give "
             f"the file {POSTERIOR} itself."
         )
     if posterior.provenance.engine != CURVE:

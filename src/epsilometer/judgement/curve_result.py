@@ -22,6 +22,9 @@ from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.tabulated import Tabulated
 
+#: What is said where an estimate has no upper end.
+NO_LIMIT = "these data set no upper limit of epsilon"
+
 #: Most bases for which the page tries other priors, besides the two that every verdict tries.
 MOST_REWEIGHTED = 20
 
@@ -67,6 +70,13 @@ class CurveResult(Result):
             origin=self.origin,
             on_message=self.on_message,
         )
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """The interval of what the worst base shows; never below what is proven."""
+        proven = 0.0 if self.proof is None else self.proof.at_least
+        low, high = self.posterior.credible_interval("shown", self.level)
+        return max(low, proven), max(high, proven)
 
     @property
     def shares_models(self) -> bool:
@@ -142,6 +152,8 @@ class CurveResult(Result):
         theirs, ours = self.beside.posterior, self.posterior
         low, high = ours.credible_interval("epsilon", self.level)
         their_low, their_high = theirs.credible_interval("epsilon", self.level)
+        if self.posterior.saturated:
+            return None if their_high >= low else f"The count model's interval ends at {their_high:.2f}."
         if their_high < low:
             where = "lies entirely below"
         elif their_low > high:
@@ -186,8 +198,19 @@ class CurveResult(Result):
                 f"{self.model.delta:g}"
             )
 
+    def _objections(
+        self, claims: Mapping[float, float], prior: float, leaning: Outcome
+    ) -> Iterator[str]:
+        other = self.with_prior(prior)
+        posterior = self.posterior if other is None else other.posterior
+        if posterior.saturated and leaning is Outcome.PASS:
+            yield NO_LIMIT
+        elif posterior.saturated and min(claims.values()) >= posterior.most_shown:
+            yield f"{NO_LIMIT}, and show at most {posterior.most_shown:.2f} whatever the truth"
+        yield from super()._objections(claims, prior, leaning)
+
     def _caveats(self, claim: float) -> Iterator[str]:
-        _, high = self.posterior.credible_interval("shown", self.level)
+        _, high = self.shown
         if high < claim / 2:
             seen = "what they show on the worst base"
             if self.scores.one_run:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, cast
 
-from epsilometer._text import pair_text
+from epsilometer._text import capital, pair_text
 from epsilometer.judgement.units import more, units_of
 from epsilometer.judgement.verdict import Grounds, Outcome
 
@@ -112,17 +113,20 @@ def _after_curves(result: CurveResult) -> str:
         return _without_claim(result)
     if verdict.outcome is Outcome.INCONCLUSIVE and not result.predictive.fits:
         return OTHER_FAMILIES
+    if posterior.saturated:
+        return capital(_raise_limit(result))
     if posterior.extrapolated:
         passed = verdict.outcome is Outcome.PASS
         lead = "Before you report this as a judgement, " if passed else SETTLE
         return _where_extrapolated(result, lead)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"{SETTLE}{_narrow(result)}."
-    shown = posterior.credible_interval("shown", result.level)
-    return STRONGER if shown[1] < verdict.claim / 2 else REPORT_PASS
+    return STRONGER if result.shown[1] < verdict.claim / 2 else REPORT_PASS
 
 
 def _without_claim(result: CurveResult) -> str:
+    if result.posterior.saturated:
+        return f"{STATE_A_CLAIM}; {_raise_limit(result)}"
     if result.posterior.extrapolated:
         return _where_extrapolated(result, f"{STATE_A_CLAIM}; before you quote the estimate, ")
     low, high = result.posterior.credible_interval("epsilon", result.level)
@@ -149,18 +153,27 @@ def _where_extrapolated(result: CurveResult, lead: str) -> str:
     return f"{lead}{advice}" if lead != SETTLE else f"{advice[0].upper()}{advice[1:]}"
 
 
+def _raise_limit(result: CurveResult) -> str:
+    """How much more models would raise what can be shown at all."""
+    most = result.posterior.most_shown
+    return (
+        f"{more(result.scores, MORE)} to raise what they can show from {most:.2f} to "
+        f"{most + math.log(MORE):.2f}: these data set no upper limit."
+    )
+
+
 def _narrow(result: CurveResult) -> str:
     """Which data narrow the interval: more of each base, or more and better attacks."""
     posterior, units = result.posterior, units_of(result.scores)
     low, high = posterior.credible_interval("epsilon", result.level)
-    shown = posterior.credible_interval("shown", result.level)
+    shown = result.shown
     if shown[1] > 2 * shown[0] or shown[1] - shown[0] > (high - low) / 2:
         return (
-            f"{more(result.scores, MORE)}: the {units.worst} alone is only known to be between "
+            f"{more(result.scores, MORE)}: the {units.worst} alone is only known to show between "
             f"{_range(shown)}"
         )
     return (
-        f"use stronger attacks or more {units.base}s: the {units.worst} is already known to be between "
+        f"use stronger attacks or more {units.base}s: the {units.worst} is already known to show between "
         f"{_range(shown)}, so more {units.scored} per {units.base} would change little"
     )
 

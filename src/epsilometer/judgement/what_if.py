@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilometer._text import percent
+from epsilometer._text import pair_text, percent
 from epsilometer.errors import ContradictionError
 from epsilometer.judgement.verdict import PRIOR_ALONE
 from epsilometer.proofs.proof import rounded_down
@@ -120,10 +120,12 @@ def _cell(
     low, median, high = epsilon.quantile(shares).tolist()
     proof = result.proof_at(delta)
     proven = None if proof is None else proof.at_least
-    headline = (
-        f"Epsilon at delta = {delta:g}: median {median:.2f}, {percent(result.level)} interval "
-        f"{low:.2f} to {high:.2f}."
-    )
+    if getattr(result.posterior, "saturated", False):
+        low, median, high = min(low, result.posterior.most_shown), math.nan, math.inf
+        said = pair_text(low, high)
+    else:
+        said = f"median {median:.2f}, {percent(result.level)} interval {low:.2f} to {high:.2f}"
+    headline = f"Epsilon at delta = {delta:g}: {said}."
     if proven:
         headline += f" Proven: at least {rounded_down(proven)}."
     if delta < getattr(result.posterior, "extrapolated_below_delta", 0.0):

@@ -24,6 +24,9 @@ from epsilometer.errors import InputError
 #: Beyond this e^epsilon nears the limit of double precision.
 LARGEST_CURVE_EPSILON = 600.0
 
+#: False-positive rates on each side of a half, and leaks, at which curves are searched for what they show.
+RATES_SEEN, LEAKS_SEEN = 16, 32
+
 
 def _bisected(
     more: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
@@ -59,6 +62,11 @@ class Family(ABC):
 
     def gaussian_leak(self, leak: FloatArray) -> FloatArray | None:
         """About the leak of the Gaussian pair that scores tell apart as well; None if none is alike."""
+        return None
+
+    @property
+    def shape(self) -> float | None:
+        """What distinguishes it from other families of a `Shape`, if it is of one."""
         return None
 
     def jumps(self, leak: FloatArray) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
@@ -289,6 +297,27 @@ class Curves:
                 x, y = np.append(0.0, x), np.append(0.0, y)
             true_positives[:, column] = np.interp(false_positives, x, y)
         return (1 - self.rate) * false_positives[:, None] + self.rate * true_positives
+
+    def seen_epsilon(self, leak: FloatArray, delta: float, rate: float) -> FloatArray:
+        """What error rates of at least ``rate`` show: at most log(1 / rate), however large the leak.
+
+        The largest log((TPR - delta) / FPR) over thresholds with FPR >= rate, or log((TNR - delta) / FNR)
+        over those with FNR >= rate.
+        """
+        false_positives = np.concatenate(
+            [np.geomspace(rate, 0.5, RATES_SEEN), 1 - np.geomspace(0.5, rate, RATES_SEEN)[1:]]
+        )
+        # Smooth in log leak, so few leaks suffice.
+        ends = np.log(np.maximum(leak, 1e-12))
+        low = max(float(ends.min()), float(ends.max()) - 18.0)
+        some = np.linspace(low, float(ends.max()), 1 if ends.max() == low else LEAKS_SEEN)
+        true_positives = self.seen_true_positives(false_positives, np.exp(some))
+        false = false_positives[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = np.log(np.maximum(true_positives - delta, 0.0) / false)
+            below = np.log(np.maximum(1 - false - delta, 0.0) / np.maximum(1 - true_positives, rate))
+        seen = np.maximum(np.nanmax(np.maximum(above, below), axis=0), 0.0)
+        return np.asarray(np.interp(ends, some, np.maximum.accumulate(seen)))
 
     def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
         """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.

@@ -40,6 +40,10 @@ class HardCap(Family):
     def name(self) -> str:
         return f"hard cap {self.ratio:.4g}"
 
+    @property
+    def shape(self) -> float:
+        return self.ratio
+
     def gaussian_leak(self, leak: FloatArray) -> FloatArray:
         return leak
 

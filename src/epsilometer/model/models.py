@@ -116,6 +116,8 @@ class Component(NamedTuple):
 
     curves: Curves
     probability: float
+    #: The name of its family, or of its `Shape`.
+    group: str = ""
 
 
 #: Assumption for scores of models; reports state a different one for canaries.
@@ -168,8 +170,7 @@ class CurveModel:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         object.__setattr__(self, "families", check_families(self.families))
         if self.epsilon is None:
-            told = len(self.families) == 1
-            object.__setattr__(self, "epsilon", HalfNormal() if told else HalfCauchy())
+            object.__setattr__(self, "epsilon", default_prior(self.families)())
         _check_kinds(self, mixing=Mixing, strength=Strengths, epsilon=Prior)
         if self.no_leak is None:
             object.__setattr__(self, "no_leak", NO_LEAK if len(self.families) > 1 else 0.0)
@@ -192,7 +193,7 @@ class CurveModel:
         """The same with these cells of shapes, where given."""
         known = isinstance(self.mixing, KnownMixing) and self.mixing.rate < 1
         components = [
-            Component(curves, weight * share * part)
+            Component(curves, weight * share * part, group.name)
             for group in self.families
             for weight in (group.sampled_weight if known else group.prior_weight,)
             for family, share in group.members(cells.get(group.name))
@@ -200,12 +201,12 @@ class CurveModel:
             if curves.largest_leak(1.0, self.delta) > 0
         ]
         total = sum(component.probability for component in components)
-        return tuple(Component(curves, share / total) for curves, share in components)
+        return tuple(each._replace(probability=each.probability / total) for each in components)
 
     @property
     def used(self) -> tuple[str, ...]:
         """Names of the families that have an epsilon at this delta."""
-        return tuple(dict.fromkeys(curves.family.name for curves, _ in self.components))
+        return tuple(dict.fromkeys(component.group for component in self.components))
 
     @property
     def sentences(self) -> list[str]:
@@ -225,6 +226,14 @@ class CurveModel:
     def prior_probability_above(self, epsilon: float) -> float:
         """P(epsilon > value) before any data."""
         return (1 - float(self.no_leak or 0.0)) * self.epsilon.probability_above(epsilon)
+
+
+def default_prior(families: tuple[Family | Shape, ...]) -> type[HalfNormal] | type[HalfCauchy]:
+    """The prior of epsilon: with a heavier tail if no family is told.
+
+    Otherwise curves with the smallest epsilon would win wherever epsilon is large.
+    """
+    return HalfNormal if len(families) == 1 else HalfCauchy
 
 
 # --- from words -------------------------------------------------------------------------------------
@@ -262,10 +271,10 @@ def with_changes(own: Any, other: Any, changed: Iterable[str]) -> Any:
     return replace(own, **{part: getattr(other, part) for part in sorted(parts)})
 
 
-def _epsilon_prior(scale: float | None) -> HalfNormal:
+def _epsilon_prior(scale: float | None, kind: type = HalfNormal) -> Any:
     if scale is None:
-        return HalfNormal()
-    return HalfNormal(scale=_validate.positive("epsilon_prior_scale", scale))
+        return kind()
+    return kind(scale=_validate.positive("epsilon_prior_scale", scale))
 
 
 def model_of(
@@ -300,10 +309,11 @@ def curve_model_of(
     epsilon_prior_scale: float | None = None,
 ) -> CurveModel:
     """The curve model with these settings; None is the default of the model."""
+    families = families_of(family or AVERAGE)
     return CurveModel(
         delta=delta,
-        epsilon=_epsilon_prior(epsilon_prior_scale),
-        families=families_of(family or AVERAGE),
+        epsilon=_epsilon_prior(epsilon_prior_scale, default_prior(families)),
+        families=families,
         mixing=mixing_of(FreeMixing().name if mixing is None else mixing),
         strength=FreeStrengths() if strength is None else FixedStrength(value=strength),
     )

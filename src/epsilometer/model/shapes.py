@@ -29,6 +29,8 @@ class Shape(ABC):
     last: ClassVar[float]
     power: ClassVar[float]
     cells: ClassVar[int]
+    #: The range of a shape in words, for users.
+    words: ClassVar[str]
     prior_weight: float
     sampled_weight: ClassVar[float] = 0.5
 
@@ -59,6 +61,7 @@ class HardCaps(Shape):
     """Gaussian curves with any cap: :class:`HardCap`."""
 
     name: ClassVar[str] = "hard-caps"
+    words = "Gaussian with a largest ratio of {:.2g} to {:.2g} times the shift"
     first, last, power, cells = 1.15, 5.3, 3.5, 9
     prior_weight = 6.8
 
@@ -71,6 +74,7 @@ class SmoothCaps(Shape):
     """Curves between Laplace and Gaussian: :class:`SmoothCap`."""
 
     name: ClassVar[str] = "smooth-caps"
+    words = "between Laplace and Gaussian, largest ratio {:.2g} to {:.2g} times the shift"
     first, last, power, cells = 1.08, 4.4, 3.0, 5
     prior_weight = 2.4
 
@@ -83,7 +87,8 @@ class VarianceRatios(Shape):
     """Normal scores whose variances differ: :class:`TwoVariances`."""
 
     exchanged: bool = False
-    first, last, power, cells = 0.08, 0.63, 0.55, 3
+    words = "spread growing by {:.2g} to {:.2g} per unit of shift"
+    first, last, power, cells = 0.08, 0.63, 0.55, 4
 
     @property
     def name(self) -> str:  # type: ignore[override]

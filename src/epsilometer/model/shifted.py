@@ -233,6 +233,10 @@ class SmoothCap(Shifted):
         return f"smooth cap {self.ratio:.4g}"
 
     @property
+    def shape(self) -> float:
+        return self.ratio
+
+    @property
     def _p(self) -> float:
         return (self.ratio**2 - 1) / 2
 

@@ -38,6 +38,10 @@ class TwoVariances(Family):
     def name(self) -> str:
         return f"two-variance {self.spread:.4g}{' exchanged' if self.exchanged else ''}"
 
+    @property
+    def shape(self) -> float:
+        return self.spread
+
     def gaussian_leak(self, leak: FloatArray) -> FloatArray:
         return leak / np.sqrt((1 + self._width(leak) ** 2) / 2)
 

@@ -78,6 +78,8 @@ class JointDeltaCurve(Plotted, view="results.OVER_DELTA"):
         """The ends of the central interval at each delta separately."""
         level = _validate.level(level)
         low, high = self.quantile([0.5 - level / 2, 0.5 + level / 2])
+        if self.posterior.saturated:
+            return np.minimum(low, self.posterior.most_shown), np.full_like(high, np.inf)
         return low, high
 
     def joint_band(self, level: float = 0.9) -> FloatPair:

@@ -36,8 +36,14 @@ PARAMETERS = ("epsilon", "shown", "strength")
 #: A coarser solution for single bases, used if the full one would take this many multiplications.
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
 
-#: Total probability of curves left out of bands.
-RARE = 1e-6
+#: An epsilon beyond any data, and the prior probability beyond it without which it says nothing.
+FAR, FAR_MATTERS = 50.0, 0.005
+
+#: Probability of a component below which it is left out.
+RARE = 2e-5
+
+#: The same for distributions of epsilon, whose tails are asked for.
+NEGLIGIBLE = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +69,9 @@ class CurveAccuracy(Accuracy):
 class CurvePosterior(Posterior, view="results.POSTERIOR"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
-    Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
-    base that leaks most) and ``strength`` (mean over attacks; 1: every attack was the best
-    possible).
+    Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (what the
+    base that leaks most shows at error rates of at least 1 / N, for N models) and ``strength`` (mean
+    over attacks; 1: every attack was the best possible).
 
     Attributes
     ----------
@@ -153,7 +159,9 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
             rows = drawn.component == number
             curves = self.solution.components[number].curves
             epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
-            leak[rows] = curves.epsilon(drawn.base_leak[rows], self.model.delta)
+            for base, rate in enumerate(self._rates.tolist()):
+                seen = curves.seen_epsilon(drawn.base_leak[rows, base], self.model.delta, rate)
+                leak[rows, base] = seen
         region, which = self.accuracy.region, drawn.distribution
         strength = summaries.drawn_means(self.solution, region, which, rng=rng)
         return {
@@ -195,12 +203,34 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     # --- epsilon --------------------------------------------------------------------------------
 
     @cached_property
+    def saturated(self) -> bool:
+        """Whether the data set no upper limit: epsilons far beyond any data are likelier than before.
+
+        Only where families are averaged: a family that is told extrapolates what the data show.
+        """
+        before = self.prior_probability_above(FAR)
+        after: float = self._epsilon.probability_above(FAR)
+        return bool(len(self.model.families) > 1 and after > before > FAR_MATTERS)
+
+    def credible_interval(self, parameter: str, level: float = 0.9) -> tuple[float, float]:
+        """The central interval; without an upper end for epsilon if the data set no upper limit."""
+        low, high = super().credible_interval(parameter, level)
+        if parameter == "epsilon" and self.saturated:
+            return min(low, self.most_shown), np.inf
+        return low, high
+
+    @property
+    def most_shown(self) -> float:
+        """The most that so many models can show, log N: larger epsilons are extrapolated."""
+        return float(-np.log(self.finest_rate))
+
+    @cached_property
     def _algorithm(self) -> list[tuple[Curves, FloatArray, FloatArray]]:
         """For each component: edges of fine cells of the leak, largest first, and probabilities."""
         parts = []
         for number, component in enumerate(self.solution.components):
             mass = self.solution.probability[number].sum(axis=0)
-            if mass.sum() > 1e-10:
+            if mass.sum() > NEGLIGIBLE:
                 edges, fine = refined(self.solution.edges, mass)
                 parts.append((component.curves, edges, fine))
         return parts
@@ -219,7 +249,15 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def epsilon_at(self, delta: float) -> Tabulated:
         """The distribution of epsilon at another delta, from the same curves."""
         delta = _validate.delta(delta)
-        return self._of_leaks(lambda curves, leaks: curves.epsilon(leaks, delta))
+        if delta not in self._at_deltas:
+            found = self._of_leaks(lambda curves, leaks: curves.epsilon(leaks, delta))
+            self._at_deltas[delta] = found
+        return self._at_deltas[delta]
+
+    @cached_property
+    def _at_deltas(self) -> dict[float, Tabulated]:
+        """Distributions of epsilon that were asked for, by delta: views ask again."""
+        return {}
 
     def delta_at(self, epsilon: float) -> Tabulated:
         """The distribution of the least delta at which the algorithm is (epsilon, delta)-DP."""
@@ -228,9 +266,16 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
 
     @cached_property
     def leaks(self) -> tuple[Tabulated, ...]:
-        """The distribution of each base's own epsilon, in the order of the scores."""
+        """The distribution of what each base shows, in the order of the scores."""
         parts = self._base_parts
-        return tuple(self._tabulated(parts, base) for base in range(len(self.scores)))
+        return tuple(
+            self._tabulated(parts, base, rate) for base, rate in enumerate(self._rates.tolist())
+        )
+
+    @property
+    def _rates(self) -> FloatArray:
+        """The smallest false-positive or false-negative rate that each base could show: 1 / N."""
+        return np.asarray(1 / np.maximum(self.scores.trials_h0, self.scores.trials_h1))
 
     @cached_property
     def _for_bases(self) -> Solution:
@@ -251,17 +296,21 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
 
     @cached_property
     def shown(self) -> Tabulated:
-        """The distribution of the worst base's epsilon: what these attacks have shown."""
-        return self._tabulated(summaries.leaks_of_worst(self._for_bases), 0)
+        """The distribution of what the worst base shows, at error rates that the largest one could show.
 
-    def _tabulated(self, parts: list[Part], column: int) -> Tabulated:
+        Never more than log(1 / rate): no family decides what no score has seen.
+        """
+        return self._tabulated(summaries.leaks_of_worst(self._for_bases), 0, self.finest_rate)
+
+    def _tabulated(self, parts: list[Part], column: int, rate: float) -> Tabulated:
         histograms = []
         for part in parts:
             mass = part.mass[:, column]
-            if mass.sum() > 1e-10:
+            if mass.sum() > NEGLIGIBLE:
                 edges, fine = refined(part.edges, mass)
                 curves = self._for_bases.components[part.component].curves
-                histograms.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
+                seen = curves.seen_epsilon(edges, self.model.delta, rate)
+                histograms.append((seen[::-1], fine[::-1]))
         return _distribution(histograms, self._for_bases.no_leak)
 
     # --- the curve ------------------------------------------------------------------------------
@@ -317,7 +366,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     @cached_property
     def finest_rate(self) -> float:
         """The smallest false-positive or false-negative rate that any base could show: 1 / N."""
-        return float(1 / max(self.scores.trials_h0.max(), self.scores.trials_h1.max()))
+        return float(self._rates.min())
 
     @cached_property
     def extrapolated_below_delta(self) -> float:

@@ -32,31 +32,37 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class FamilyShare:
-    """The probability of one family with a mixing rate and interpretation."""
+    """The probability of one family with a mixing rate and interpretation.
+
+    ``shape`` is the range of a shape that has nine tenths of it.
+    """
 
     family: str
     mixing: float
     interpretation: str
     probability: float
     prior: float
+    shape: tuple[float, float] | None = None
 
 
 def family_shares(model: CurveModel, solution: Solution) -> tuple[FamilyShare, ...]:
     """All of the model, the likeliest first; components that were dropped have probability 0."""
-    found = {
-        _identity(component): weight
-        for component, weight in zip(solution.components, solution.weights.tolist(), strict=True)
-    }
+    found: dict[tuple[str, float, str], list[tuple[Component, float]]] = {}
+    for component, weight in zip(solution.components, solution.weights.tolist(), strict=True):
+        found.setdefault(_identity(component), []).append((component, weight))
+    before: dict[tuple[str, float, str], float] = {}
+    for component in model.components:
+        name = _identity(component)
+        before[name] = before.get(name, 0.0) + component.probability
     nothing = float(model.no_leak or 0.0)
     rows = [
         FamilyShare(
-            family=component.curves.family.name,
-            mixing=component.curves.rate,
-            interpretation=_identity(component)[-1] if component.curves.mixed else "none",
-            probability=found.get(_identity(component), 0.0),
-            prior=(1 - nothing) * component.probability,
+            *name,
+            probability=sum(weight for _, weight in found.get(name, [])),
+            prior=(1 - nothing) * prior,
+            shape=_range_of(found.get(name, [])),
         )
-        for component in model.components
+        for name, prior in before.items()
     ]
     if nothing:
         rows.append(FamilyShare("no leak", 1.0, "none", solution.no_leak, nothing))
@@ -66,7 +72,20 @@ def family_shares(model: CurveModel, solution: Solution) -> tuple[FamilyShare, .
 def _identity(component: Component) -> tuple[str, float, str]:
     """The family, the rate and the interpretation of a component."""
     curves = component.curves
-    return curves.family.name, curves.rate, str(curves.interpretation)
+    said = str(curves.interpretation) if curves.mixed else "none"
+    return component.group, curves.rate, said
+
+
+def _range_of(parts: list[tuple[Component, float]]) -> tuple[float, float] | None:
+    """The shapes that hold the middle nine tenths of the probability."""
+    shapes = [(part.curves.family.shape, weight) for part, weight in parts]
+    known = sorted((shape, weight) for shape, weight in shapes if shape is not None)
+    if not known or not sum(weight for _, weight in known) > 0:
+        return None
+    values, weights = (np.array(column) for column in zip(*known, strict=True))
+    reached = np.cumsum(weights) / weights.sum()
+    low, high = (values[np.searchsorted(reached, share)] for share in (0.05, 0.95))
+    return float(low), float(high)
 
 
 def _cells(distributions: StrengthDistributions, region: Region) -> tuple[IntArray, FloatArray]:

@@ -161,7 +161,7 @@ def make_tables(
     left out.  ``known`` are tables of other curves.
     """
     groups: dict[tuple[Family, float], list[Curves]] = {}
-    for curves, _ in components:
+    for curves, *_ in components:
         groups.setdefault((curves.family, curves.rate), []).append(curves)
     ends = {
         key: max(curves.largest_leak(farthest, model.delta) for curves in group)
@@ -170,7 +170,7 @@ def make_tables(
     factors = _factors(scores)
     factor = int(factors.max())
     sample = scores if factor == 1 else _thinned(scores, factors)
-    best = max((_reached(table) for table in known), default=0.0) / factor
+    best = max((_surely_reached(table) for table in known), default=0.0) / factor
     firsts: dict[float, Table] = {}
     references = {table.rate: table for table in known if table.family == REFERENCE}
 
@@ -215,7 +215,7 @@ def make_tables(
         for stage in (False, True):
             some = [curves for curves in candidates if follows(curves) is stage]
             first = list(pool.map(scan, some))
-            best = max([best, *(_reached(table) for table in first)])
+            best = max([best, *map(_surely_reached, first)])
             left = [table for table in first if _reached(table) > best - REFUTED - len(scores) / 4]
             # Others are tables of the difference from it.
             left += [t for t in first if t.family == REFERENCE and t.rate == 1 and t not in left]
@@ -235,8 +235,13 @@ def _log_prior(model: CurveModel, curves: Curves, leaks: FloatArray) -> FloatArr
     return model.epsilon.log_density(curves.epsilon(leaks, model.delta))
 
 
+def _surely_reached(table: Table) -> float:
+    """Log likelihood if every base has its own best leak, of those that were computed."""
+    return float(table.logs.max(axis=1).sum())
+
+
 def _reached(table: Table) -> float:
-    """Log likelihood if every base has its own best leak."""
+    """The same, perhaps between leaks; a rough table may exaggerate."""
     logs = table.logs
     if table.reference is not None:
         logs = np.append(logs, table.at(table.leaks[-1] * REACHED), axis=1)

@@ -46,35 +46,51 @@ def answer_chart(result: Result) -> Chart:
     proven = 0.0 if result.proof is None else result.proof.at_least
     rows = [] if units is None else [("shown", units.shown, "green")]
     rows.append(("epsilon", "estimated", "blue"))
-    farthest = posterior.credible_interval(rows[0][0], level)[1]
-    end = 1.15 * max(float(posterior.quantile("epsilon", 0.99)), farthest, proven) or 1.0
+    open_ended = getattr(posterior, "saturated", False)
+    farthest = result.shown[1] if isinstance(result, CurveResult) else 0.0
+    if open_ended:
+        farthest = 1.4 * posterior.most_shown
+    else:
+        farthest = max(farthest, float(posterior.quantile("epsilon", 0.99)))
+    end = 1.15 * max(farthest, proven) or 1.0
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
     marks: list[Mark] = []
     for place, (parameter, name, colour) in enumerate(rows, start=1):
-        row = style.interval_row(place, posterior, parameter, level, colour, name)
-        median, ends = posterior.median(parameter), posterior.credible_interval(parameter, level)
-        marks += [row, Note(estimate_text(median, *ends), place, median)]
+        if isinstance(result, CurveResult) and parameter == "shown":
+            low, high = result.shown
+            middle = min(max(posterior.median("shown"), low), high)
+            marks += [*_row(place, low, middle, high, colour, name), Note(_shown_text(low, high), place, low)]
+        elif open_ended:
+            low, high = posterior.credible_interval(parameter, level)
+            marks += [*_arrow(low, place, colour, end, name), Note(pair_text(low, high), place, low)]
+        else:
+            row = style.interval_row(place, posterior, parameter, level, colour, name)
+            median, ends = posterior.median(parameter), posterior.credible_interval(parameter, level)
+            marks += [row, Note(estimate_text(median, *ends), place, median)]
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
         marks.append(ReferenceLine(x=claim, label=f"claim {claim:.4g}", **look))
     floor = len(rows) + 0.65
-    marks += [*_proven(result.proof, end), *_density(result, floor, end)]
-    names = ["proven", *(name for _, name, _ in rows), "posterior"]
+    marks += _proven(result.proof, end)
+    names = ["proven", *(name for _, name, _ in rows)]
+    if not open_ended:
+        marks += _density(result, floor, end)
+        names.append("posterior")
     words = ["proven", "estimated"] if units is None else ["proven", "shown", "estimated"]
     words += [] if claim is None else ["claimed"]
     plot = Plot(
         Axis(f"epsilon at delta = {posterior.model.delta:g}", (0, end)),
-        Axis("", (-0.55, floor + DENSITY_ROWS + 0.1), names=names),
+        Axis("", (-0.55, floor + 0.1 + (0.0 if open_ended else DENSITY_ROWS)), names=names),
         marks,
         legend=False,
-        page_height=62 * (len(rows) + 3),
+        page_height=62 * (len(rows) + (1 if open_ended else 3)),
     )
     return Chart(
         title=f"Epsilon: {', '.join(words[:-1])} and {words[-1]}",
         caption=_caption(result, units, claim_is_drawn=drawn),
         plots=[plot],
-        size=(7.2, 0.62 * (len(rows) + 3) + 1.0),
+        size=(7.2, 0.62 * (len(rows) + (1 if open_ended else 3)) + 1.0),
     )
 
 
@@ -84,13 +100,27 @@ def _proven(proof: Proof | None, end: float) -> list[Mark]:
     if proof is None or not proof.at_least > 0:
         return [Note(f"nothing proven{of}", 0, 0.0)]
     bound, said = proof.at_least, f"at least {rounded_down(proof.at_least)}{of}"
-    hover = f"proven: epsilon is {said}"
+    return [*_arrow(bound, 0, "purple", end, "proven", said), Note(said, 0, bound)]
+
+
+def _arrow(low: float, row: int, colour: str, end: float, name: str, said: str = "") -> list[Mark]:
+    """From a lower end upwards, without an end."""
+    hover = f"{name}: epsilon is {said or f'at least {low:.4g}'}"
     return [
-        Line([bound, 0.985 * end], [0, 0], "purple", width=2.4),
-        Points([bound], [0], "purple", "proven", symbol="end", size=9, hover=hover),
-        Points([0.985 * end], [0], "purple", symbol="arrow", size=6),
-        Note(said, 0, bound),
+        Line([low, 0.985 * end], [row, row], colour, width=2.4),
+        Points([low], [row], colour, name, symbol="end", size=9, hover=hover),
+        Points([0.985 * end], [row], colour, symbol="arrow", size=6),
     ]
+
+
+def _shown_text(low: float, high: float) -> str:
+    """An interval, or its lower end if it is as narrow as what can be shown at all."""
+    return pair_text(low, high) if high - low > 0.01 else f"at least {low:.2f}"
+
+
+def _row(row: int, low: float, middle: float, high: float, colour: str, name: str) -> list[Mark]:
+    look: dict[str, Any] = {"rows": [[name, _shown_text(low, high)]], "hover": "{0}\n{1}"}
+    return [Points([middle], [row], colour, x_ends=([low], [high]), bar=3, **look)]
 
 
 def _density(result: Result, floor: float, end: float) -> list[Mark]:
@@ -124,10 +154,13 @@ def _caption(result: Result, units: Units | None, *, claim_is_drawn: bool) -> st
     )
     if units is not None:
         text += f"{units.about_shown} "
-    text += (
-        f"Estimated: epsilon of the algorithm, median and {level} interval, with its posterior density "
-        "above."
-    )
+    if getattr(result.posterior, "saturated", False):
+        text += "Estimated: epsilon of the algorithm; these data set no upper limit."
+    else:
+        text += (
+            f"Estimated: epsilon of the algorithm, median and {level} interval, with its posterior "
+            "density above."
+        )
     no_leak = style.no_leak_text(result.posterior)
     if no_leak:
         text += f" The density excludes the probability {no_leak} of no leak at all."

@@ -140,20 +140,19 @@ def leaks_chart(result: CurveResult) -> Chart:
     posterior, level = result.posterior, result.level
     drawn, units = result.leaks[:MOST_LEAKS], units_of(result.scores)
     worst = f"{units.worst}{SHOWN}"
+    rows = (("epsilon", ALGORITHM, "blue"), ("shown", worst, "green"))
     answers = [
         style.interval_row(row, posterior, name, level, colour, label)
-        for row, (name, label, colour) in enumerate(
-            (("epsilon", ALGORITHM, "blue"), ("shown", worst, "green"))
-        )
+        for row, (name, label, colour) in enumerate(rows)
+        if np.isfinite(posterior.credible_interval(name, level)[1])
     ]
     low, median, high = np.array([(leak.low, leak.median, leak.high) for leak in drawn]).T
     look: dict[str, Any] = {"bar": 1.6, "size": 5, "hover": HOVER}
     places, said = np.arange(len(drawn)) + 2, [hover_row(leak) for leak in drawn]
     dots = Points(median, places, "grey", x_ends=(low, high), rows=said, **look)
     names = [ALGORITHM, worst, *(style.shortened(leak.name, LONGEST_TICK) for leak in drawn)]
-    end = max(
-        *high, *(posterior.credible_interval(name, level)[1] for name in ("epsilon", "shown"))
-    )
+    ends = [posterior.credible_interval(name, level)[1] for name in ("epsilon", "shown")]
+    end = max(*high, *filter(np.isfinite, ends))
     return Chart(
         title=f"Epsilon of each {units.base}",
         subtitle=f": median and {percent(level)} interval",

@@ -3,10 +3,13 @@
 from typing import Any
 
 from epsilometer._text import probability_text
+from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
+from epsilometer.model.families import FAMILIES
+from epsilometer.model.shapes import Shape
 from epsilometer.posteriors.trees import values_of
 
 Facts = list[tuple[str, str]]
@@ -43,7 +46,7 @@ def family_fact(result: CurveResult) -> str:
     """Posterior probability of each family of curves."""
     posterior = result.posterior
     names = [family.name for family in result.model.families]
-    shares = {name: posterior.family_probability(name) for name in names}
+    shares = {_in_words(name, posterior): posterior.family_probability(name) for name in names}
     best = max(shares, key=lambda name: shares[name])
     if len(names) == 1:
         text = f"{best} (fixed)"
@@ -64,6 +67,15 @@ def family_fact(result: CurveResult) -> str:
     if nothing >= NO_LEAK:
         text += f"; no leak at all {probability_text(nothing)}"
     return text
+
+
+def _in_words(name: str, posterior: CurvePosterior) -> str:
+    """A family, and the range of its shape."""
+    shape = next((row.shape for row in posterior.families if row.family == name), None)
+    family = FAMILIES.get(name)
+    if shape is None or not isinstance(family, Shape):
+        return name
+    return f"{name} ({family.words.format(*shape)})"
 
 
 def strength_fact(result: CurveResult) -> str:

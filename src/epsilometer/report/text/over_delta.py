@@ -36,7 +36,10 @@ class OverDelta:
     @cached_property
     def quantiles(self) -> FloatArray:
         """Lower end, median and upper end at each delta: shape (3, deltas)."""
-        return self.curve.quantile([0.5 - self.level / 2, 0.5, 0.5 + self.level / 2])
+        low, high = self.curve.credible_interval(self.level)
+        # Without an upper limit, medians are the prior's.
+        middle = np.where(np.isinf(high), np.nan, self.curve.quantile(0.5))
+        return np.stack([low, middle, high])
 
     @cached_property
     def joint_band(self) -> FloatPair | None:

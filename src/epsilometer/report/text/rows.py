@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from epsilometer._table import Cell, Table, tails
 from epsilometer._text import pair_text, plain, wrapped
 from epsilometer.baselines.estimator import Kind
@@ -66,7 +68,9 @@ def parameter_table(posterior: CountPosterior | CurvePosterior, level: float = L
     for name, label in labels_of(posterior).items():
         fixed = "" if name in posterior.parameters else " (fixed)"
         low, high = posterior.credible_interval(name, level)
-        rows.append((f"{label}{fixed}", posterior.median(name), low, high, posterior.mean(name)))
+        # Without an upper limit, means and medians are the prior's.
+        middle = (posterior.median(name), posterior.mean(name)) if np.isfinite(high) else (None, None)
+        rows.append((f"{label}{fixed}", middle[0], low, high, middle[1]))
     notes = [f"delta = {posterior.model.delta:g}; {posterior.engine_description}."]
     columns = ("", "median", *tails(level), "mean")
     return Table(columns=columns, rows=rows, notes=[*posterior.warnings, *notes])

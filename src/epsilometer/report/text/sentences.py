@@ -6,7 +6,14 @@ explains its own first word.
 
 from typing import NamedTuple
 
-from epsilometer._text import capital, digits_of, estimate_text, percent, probability_text
+from epsilometer._text import (
+    capital,
+    digits_of,
+    estimate_text,
+    pair_text,
+    percent,
+    probability_text,
+)
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.objections import PRIOR_DECIDES
@@ -128,11 +135,16 @@ def _shown(result: Result) -> Answer:
     where = "in" if units.base == "run" else "on"
     if result.contradiction is not None:
         return Answer("Shown", "not known reliably, for the same reason as the estimate.")
-    return Answer(
-        "Shown",
-        f"{_interval(result, 'shown')} {where} the {units.worst}: what these attacks themselves "
-        "reveal.",
-    )
+    (low, high), most = result.shown, result.posterior.most_shown  # type: ignore[attr-defined]
+    models = f"{round(1 / result.posterior.finest_rate):,} {units.scored} per {units.base}"
+    if low > AT_THE_MOST * most:
+        said = f"at least {rounded_down(low)} at delta = {result.delta:g}, the most that {models} can show."
+    else:
+        said = (
+            f"{pair_text(low, high)} {where} the {units.worst}, of at most {most:.2f} that {models} "
+            "can show: what is seen, without extrapolation."
+        )
+    return Answer("Shown", said)
 
 
 def _estimated(result: Result) -> Answer:
@@ -144,12 +156,24 @@ def _estimated(result: Result) -> Answer:
         return Answer(
             "Estimated", "not reliably: the same data refute the posterior (see the warnings)."
         )
+    doubt = "" if result.trustworthy else " Do not quote it: see the warnings."
+    if getattr(posterior, "saturated", False):
+        return Answer("Estimated", f"no upper limit: {_why_no_limit(result)}.{doubt}")
     said = f"{_interval(result, 'epsilon')} at delta = {result.delta:g}"
     if getattr(posterior, "extrapolated", False):
         said += ", extrapolated beyond the data"
     whose = "of the algorithm, including what these attacks may have missed"
-    doubt = "" if result.trustworthy else " Do not quote it: see the warnings."
     return Answer("Estimated", f"{said}: epsilon {whose}.{doubt}")
+
+
+def _why_no_limit(result: Result) -> str:
+    """The lower end that remains, and what such data leave open."""
+    low, _ = result.posterior.credible_interval("epsilon", result.level)
+    proven = 0.0 if result.proof is None else result.proof.at_least
+    return (
+        f"epsilon of the algorithm is probably at least {rounded_down(max(low, proven))} at delta = "
+        f"{result.delta:g}, and these data cannot say how much larger"
+    )
 
 
 def _strength(result: Result) -> Answer:
@@ -190,6 +214,9 @@ def e_value_text(value: float) -> str:
     """An e-value with three significant digits, two if it is large."""
     return f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
 
+
+#: What is shown is at its limit if its lower end exceeds this share of it.
+AT_THE_MOST = 0.95
 
 #: False-positive rate at which the meaning of epsilon is explained.
 FALSE_ALARMS = 0.01

@@ -75,20 +75,24 @@ def _values(result: Result) -> dict[str, Any]:
 
 def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict[str, Any]:
     """Mean, median and credible interval of each named parameter."""
-    return {
-        name: {
-            "mean": posterior.mean(name),
-            "median": posterior.median(name),
-            "interval": list(posterior.credible_interval(name, level)),
-            "level": level,
-        }
-        for name in names
-    }
+    values: dict[str, Any] = {}
+    for name in names:
+        low, high = posterior.credible_interval(name, level)
+        # Without an upper limit, means and medians are the prior's.
+        middle = {"mean": posterior.mean(name), "median": posterior.median(name)}
+        middle = middle if np.isfinite(high) else dict.fromkeys(middle)
+        values[name] = middle | {"interval": [low, high], "level": level}
+    return values
 
 
 def _curve_values(result: CurveResult) -> dict[str, Any]:
     posterior, at_level = result.posterior, {"level": result.level}
+    low, high = posterior.credible_interval("epsilon", result.level)
     return {
+        "saturated": posterior.saturated,
+        "upper": high,
+        "shown_at_least": result.shown[0],
+        "most_shown": posterior.most_shown,
         "no_leak": posterior.solution.no_leak,
         "families": list(posterior.families),
         "bases": [
