@@ -14,9 +14,11 @@ import numpy as np
 
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.curve.solve import Solution
-from epsilometer.model.families import AVERAGE, families_of
+from epsilometer.model.families import AVERAGE, FAMILIES, families_of
 from epsilometer.model.family import Curves, mixing_of
 from epsilometer.model.models import CurveModel
+from epsilometer.model.priors import HalfNormal
+from epsilometer.model.strengths import FreeStrengths
 from studies import count, results
 from studies.draws import draw_bases
 from studies.mechanisms import (
@@ -27,6 +29,7 @@ from studies.mechanisms import (
     RandomisedResponse,
     SubsampledGaussian,
 )
+from studies.outside import CHOSEN_ON, JUDGED_ON, RareRelease, ShiftedNoise
 from studies.runner import Cell, Plan, Tallies, columns_of, interval_tally
 from studies.tables import (
     CHANCE,
@@ -43,6 +46,12 @@ from studies.tables import (
 COVERAGE = "coverage.csv"
 WHOLE_CURVE = "Epsilometer, whole curve"
 
+#: Only the families that were averaged before there were caps, with the prior of that time.
+TEXTBOOK = "textbook"
+
+#: Strengths that differ, from attacks that find everything to such that find a fifth.
+UNEQUAL, UNEQUAL_WORDS = (1.0, 0.8, 0.6, 0.4, 0.2), "1 to 0.2"
+
 #: Largest epsilon at which the curve model must cover; 11 % of its prior is beyond.
 LARGEST_PROMISED = 5.0
 
@@ -52,14 +61,16 @@ class CurveCell(Cell):
     """Scores of challenge bases on a known mechanism, analysed with the curve model.
 
     ``models`` are trained without the point in each base, and as many with it.  ``strengths`` are those
-    of :func:`draw_bases`.  ``mixing`` is the model's setting: "free", or the sampling rate.  ``family``
-    is "average" except in controls, which deliberately use a wrong one.
+    of :func:`draw_bases`, and ``unequal`` ones 1, 0.8, 0.6, 0.4, 0.2, again and again.  ``mixing`` is the
+    model's setting: "free", or the sampling rate.  ``family`` is "average" except where only three
+    textbook families are averaged, and in controls, which deliberately use a wrong one.
     """
 
     delta: float = 1e-5
     mechanism: Mechanism
     power: float = 1.0
     strengths: tuple[float, float] | None = None
+    unequal: bool = False
     bases: int
     models: int
     mixing: str | float = "free"
@@ -69,13 +80,12 @@ class CurveCell(Cell):
 
     def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
         """One audit; ``plain_above`` and ``plain_below`` are of its interval under the plain prior."""
-        model = CurveModel(
-            delta=self.delta, mixing=mixing_of(self.mixing), families=families_of(self.family)
-        )
+        model = CurveModel(delta=self.delta, mixing=mixing_of(self.mixing), **self._families())
         scores = draw_bases(
             self.mechanism,
             power=self.power,
             strengths=self.strengths,
+            fixed_strengths=UNEQUAL * (self.bases // len(UNEQUAL)) if self.unequal else None,
             bases=self.bases,
             models=self.models,
             rng=rng,
@@ -84,18 +94,30 @@ class CurveCell(Cell):
         truth = self.mechanism.epsilon(self.delta)
         plain = probability_under_plain_prior(posterior.solution, truth)
         quantiles = posterior.quantile("epsilon", [significance, 0.5, 1 - significance])
+        if posterior.saturated:
+            quantiles[0] = min(quantiles[0], posterior.most_shown)
         tally = interval_tally(quantiles, truth)
+        if posterior.saturated:
+            tally["below"] = 0
+        tally |= {"no_limit": int(posterior.saturated)}
         tally |= {"plain_above": int(plain < significance)}
         tally |= {"plain_below": int(plain > 1 - significance)}
         return {WHOLE_CURVE: tally}
 
+    def _families(self) -> dict[str, Any]:
+        """The families that are averaged, with the prior and the strengths that go with them."""
+        if self.family != TEXTBOOK:
+            return {"families": families_of(self.family)}
+        three = tuple(FAMILIES[name] for name in ("gaussian", "laplace", "response"))
+        return {"families": three, "epsilon": HalfNormal(), "strength": FreeStrengths()}
+
     def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
-        law = self.strengths
+        law = UNEQUAL_WORDS if self.unequal else "" if self.strengths is None else None
         place = {
             "mechanism": self.mechanism.name,
             "setting": self.setting(),
             "power": self.power,
-            "strengths": "" if law is None else f"Beta({law[0]:g}, {law[1]:g})",
+            "strengths": "Beta({:g}, {:g})".format(*self.strengths or ()) if law is None else law,
             "bases": self.bases,
             "models": self.models,
             "mixing": self.mixing,
@@ -136,7 +158,7 @@ def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
     for number, component in enumerate(solution.components):
         mass = ratio @ solution.probability[number]
         mass = mass * _plain_share(component.curves, model) / component.probability
-        edges = component.curves.epsilon(solution.edges_of(number), model.delta)[::-1]
+        edges = component.curves.epsilon(solution.edges, model.delta)[::-1]
         reached = np.append(0.0, np.cumsum(mass[::-1]))
         below += float(np.interp(epsilon, edges, reached, left=0.0))
         total += float(mass.sum())
@@ -153,9 +175,6 @@ def _plain_share(curves: Curves, model: CurveModel) -> float:
 
 
 # --- the plan ---------------------------------------------------------------------------------------
-
-#: Bases, and models per side in each.
-SIZES = ((1, 100), (5, 100), (20, 100), (1, 1000))
 
 SUBSAMPLED = (SubsampledGaussian(2.0, 0.2), SubsampledGaussian(1.0, 0.1))
 STUDIED: tuple[Mechanism, ...] = (
@@ -177,30 +196,46 @@ CONTROL = CurveCell(
 )
 
 
+#: Runs of each size.
+RUNS = {(1, 100): 40, (5, 100): 80, (20, 100): 40, (1, 1000): 30}
+
+
 def plan(*, quick: bool = False) -> Plan:
     """All settings; quickly, three mechanisms and the control."""
     if quick:
         few = (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
         cells = [CurveCell(mechanism=each, bases=5, models=100, runs=20) for each in few]
         return Plan(cells=(*cells, replace(CONTROL, runs=20)))
+    main, half = (5, 100), (GaussianMechanism(1.0), LaplaceMechanism(1.0), CHOSEN_ON[0])
     places: list[dict[str, Any]] = [
-        {"mechanism": mechanism, "power": power, "bases": bases, "models": models}
-        for power in (1.0, 0.5)
-        for mechanism in STUDIED
-        for bases, models in SIZES
-        if power == 1 or mechanism != Null()
+        {"mechanism": mechanism, "bases": bases, "models": models}
+        for bases, models in ((5, 100), (20, 100), (1, 1000))
+        for mechanism in (*STUDIED[:-1], *CHOSEN_ON)
     ]
     places += [
-        {"mechanism": each, "bases": bases, "models": models, "mixing": each.rate}
-        for each in SUBSAMPLED
-        for bases, models in SIZES
+        {"mechanism": each, "bases": main[0], "models": main[1]}
+        for each in (*JUDGED_ON, RareRelease(1.0, 0.01))
     ]
+    places += [{"mechanism": each, "bases": 1, "models": 100} for each in (*STUDIED[:7], *half[2:])]
     places += [
-        {"mechanism": GaussianMechanism(1.5), "strengths": law, "bases": bases, "models": 100}
-        for law in STRENGTHS
+        {"mechanism": mechanism, "power": 0.5, "bases": bases, "models": 100}
+        for mechanism in half
         for bases in (5, 20)
     ]
-    return Plan(cells=(*(CurveCell(**place, runs=CONTROL.runs) for place in places), CONTROL))
+    places += [
+        {"mechanism": each, "unequal": True, "bases": bases, "models": 100}
+        for each in (LaplaceMechanism(2.0), ShiftedNoise("logistic", 2.0), GaussianMechanism(1.5))
+        for bases in (5, 20)
+    ]
+    places += [
+        {"mechanism": each, "bases": main[0], "models": main[1], "family": TEXTBOOK}
+        for each in (LaplaceMechanism(1.0), GaussianMechanism(1.0), *CHOSEN_ON)
+    ]
+    places += [
+        {"mechanism": SUBSAMPLED[0], "bases": 5, "models": 100, "mixing": SUBSAMPLED[0].rate}
+    ]
+    cells = [CurveCell(**each, runs=RUNS[each["bases"], each["models"]]) for each in places]
+    return Plan(cells=(*cells, replace(CONTROL, runs=40)))
 
 
 # --- what is promised -------------------------------------------------------------------------------
@@ -213,13 +248,18 @@ class Section(StrEnum):
     WEAKER = "half power"
     TOLD = "known sampling rate"
     STRENGTHS = "different strengths"
+    BEFORE = "three textbook families only"
     CONTROL = "control, deliberately wrong"
+
+
+#: Not what the tool does.
+DELIBERATE = (Section.BEFORE, Section.CONTROL)
 
 
 def section_of(row: Row) -> Section:
     """The purpose of the cell."""
     if row.family != AVERAGE:
-        return Section.CONTROL
+        return Section.BEFORE if row.family == TEXTBOOK else Section.CONTROL
     if row.strengths:
         return Section.STRENGTHS
     if row.mixing != "free":
@@ -300,7 +340,7 @@ def _prior_table(rows: Sequence[Row]) -> str:
     """Failures under the simple and the default prior, in the same runs, over all sizes."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if section_of(row) is not Section.CONTROL:
+        if section_of(row) not in DELIBERATE:
             known = ", known rate" if section_of(row) is Section.TOLD else ""
             power = f"power {row.power:g}{known}"
             attacks = f"strengths {row.strengths}" if row.strengths else power
@@ -316,7 +356,7 @@ def _prior_table(rows: Sequence[Row]) -> str:
 
 def verdict_text(rows: Sequence[Row], significance: float) -> str:
     """Whether the stated rates are met, and where not."""
-    honest = [row for row in rows if section_of(row) is not Section.CONTROL and row.power == 1]
+    honest = [row for row in rows if section_of(row) not in DELIBERATE and row.power == 1]
     covering = [row for row in honest if must_cover(row)]
     high, low = most(honest, "above"), min(covering, key=lambda row: row.share("covers"))
     missed = [row for row in honest if broken(row, significance)]
@@ -351,7 +391,7 @@ def shortfall_table(rows: Sequence[Row], significance: float) -> str:
     lines = []
     for row in rows:
         chances = {end: chance_of(getattr(row, end), row.runs, significance) for end in ENDS}
-        if section_of(row) is not Section.CONTROL and min(chances.values()) <= SUSPECT:
+        if section_of(row) not in DELIBERATE and min(chances.values()) <= SUSPECT:
             shown = [
                 f"**{row.percent(end)}**" if chances[end] <= SUSPECT else row.percent(end)
                 for end in ENDS

@@ -82,7 +82,11 @@ class Cell:
     def setting(self) -> str:
         """Parameters of the mechanism as short text."""
         options = self.described()["options"].items()
-        return " ".join(f"{name}={value:g}" for name, value in options)
+        return " ".join(
+            f"{name}={value if isinstance(value, str) else f'{value:g}'}"
+            for name, value in options
+            if value is not None
+        )
 
     def rng(self, seed: int, part: str, first: int) -> np.random.Generator:
         """The random numbers of a job."""

@@ -1,9 +1,15 @@
 """Families of trade-off curves, their mixtures, and the strengths of attacks."""
 
 from epsilometer.model.families import Gaussian as Gaussian
+from epsilometer.model.families import HardCap as HardCap
+from epsilometer.model.families import HardCaps as HardCaps
 from epsilometer.model.families import Laplace as Laplace
 from epsilometer.model.families import RandomizedResponse as RandomizedResponse
+from epsilometer.model.families import SmoothCap as SmoothCap
+from epsilometer.model.families import SmoothCaps as SmoothCaps
+from epsilometer.model.families import ThinTail as ThinTail
 from epsilometer.model.families import TwoVariances as TwoVariances
+from epsilometer.model.families import VarianceRatios as VarianceRatios
 from epsilometer.model.family import Curves as Curves
 from epsilometer.model.family import FreeMixing as FreeMixing
 from epsilometer.model.family import KnownMixing as KnownMixing

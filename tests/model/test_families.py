@@ -13,25 +13,49 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.integrate import quad
-from scipy.stats import kstwo
+from scipy.stats import hypsecant, kstwo, logistic, norm
 
 from epsilometer.errors import InputError
 from epsilometer.model.families import (
     AVERAGE,
     FAMILIES,
     Gaussian,
+    HardCap,
     Laplace,
     RandomizedResponse,
+    SmoothCap,
+    ThinTail,
     TwoVariances,
     check_families,
     families_of,
 )
-from epsilometer.model.family import Curves, Family
+from epsilometer.model.family import LARGEST_CURVE_EPSILON, Curves, Family
 from epsilometer.model.region import beta_limits
+from epsilometer.model.shapes import HardCaps, Shape, SmoothCaps, VarianceRatios
 from studies import mechanisms
-from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace
+from tests.engines.curve.oracles import (
+    Pair,
+    capped,
+    gaussian,
+    hockey_sticks,
+    laplace,
+    reversed_,
+    smooth,
+    thin,
+    two_variances,
+)
 
-CONTINUOUS: list[Family] = [Gaussian(), Laplace(), TwoVariances(spread=0.3)]
+CONTINUOUS: list[Family] = [
+    Gaussian(),
+    Laplace(),
+    HardCap(ratio=1.3),
+    HardCap(ratio=2.5),
+    SmoothCap(ratio=1.3),
+    SmoothCap(ratio=3.0),
+    TwoVariances(spread=0.3),
+    TwoVariances(spread=0.3, exchanged=True),
+    ThinTail(),
+]
 ALL: list[Family] = [*CONTINUOUS, RandomizedResponse(), RandomizedResponse(atom=0.05)]
 LEAKS = np.array([0.05, 0.5, 1.0, 3.0])
 
@@ -42,10 +66,19 @@ def named(family: Family) -> str:
 
 def pair_of(family: Family, leak: float) -> Pair:
     """The same pair from SciPy."""
-    if isinstance(family, Laplace):
-        return laplace(leak)
-    width = 1 + family.spread * leak if isinstance(family, TwoVariances) else 1.0
-    return gaussian(leak, width)
+    match family:
+        case Laplace():
+            return laplace(leak)
+        case HardCap():
+            return capped(leak, family.ratio)
+        case SmoothCap():
+            return smooth(leak, family.ratio)
+        case ThinTail():
+            return thin(leak)
+        case TwoVariances():
+            pair = two_variances(leak, family.spread)
+            return reversed_(pair) if family.exchanged else pair
+    return gaussian(leak)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -54,13 +87,16 @@ def pair_of(family: Family, leak: float) -> Pair:
 @pytest.mark.parametrize("family", CONTINUOUS, ids=named)
 @pytest.mark.parametrize("leak", LEAKS)
 def test_tails_and_ratios_are_those_of_the_pair(family: Family, leak: float) -> None:
-    pair, x = pair_of(family, leak), np.linspace(-4.0, 7.0, 45)
-    without, with_point = family.above(x, np.array(leak))
-    # Both sides are good to a few units in the last place.
-    np.testing.assert_allclose(without, pair.s0(x), rtol=1e-12)
-    np.testing.assert_allclose(with_point, pair.s1(x), rtol=1e-12)
+    pair = pair_of(family, leak)
+    # Where densities are not too small for a ratio of two.
+    x = np.linspace(max(-4.0, pair.ends[0]), min(7.0, pair.ends[1]), 45)
+    x = x[(pair.p0(x) > 1e-200) & (pair.p1(x) > 1e-200)]
+    without, with_point = family.above(x, np.array([leak]))
+    # Tabulated noise is good to 1e-9 of a tail, the rest to rounding; complements lose what is small.
+    np.testing.assert_allclose(without, pair.s0(x), rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(with_point, pair.s1(x), rtol=1e-8, atol=1e-14)
     expected = np.log(pair.p1(x) / pair.p0(x))
-    np.testing.assert_allclose(family.log_ratio(x, np.array(leak)), expected, atol=1e-11)
+    np.testing.assert_allclose(family.log_ratio(x, np.array([leak])), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", CONTINUOUS, ids=named)
@@ -75,8 +111,10 @@ def test_scores_at_have_the_share_above_them(family: Family, part: float) -> Non
     # Newton stops at steps of 1e-9 of a score whose density is below 1.
     np.testing.assert_allclose(found, np.broadcast_to(share[:, None], found.shape), atol=2e-9)
     ends = family.scores_at(np.array([0.0, 1.0]), leaks, part)
-    assert np.all(ends[0] == np.inf)
-    assert np.all(ends[1] == -np.inf)
+    lowest = pair_of(family, 1.0).ends[0] if isinstance(family, TwoVariances) else -np.inf
+    highest = 0.0 if getattr(family, "exchanged", False) else np.inf
+    assert np.all(ends[0] == highest)
+    assert np.all(ends[1] == (lowest if highest else -np.inf))
 
 
 @pytest.mark.parametrize("family", CONTINUOUS, ids=named)
@@ -93,14 +131,16 @@ def test_densities_over_the_share_integrate_to_one(family: Family) -> None:
         np.testing.assert_allclose((1 - members) * density + members * other, 1.0, rtol=1e-12)
         weight = np.sin(angle)[:, None] / 2
         total = np.trapezoid(density * weight, angle, axis=0)
-        # Kinks (as of Laplace) cost the square of the step, 2e-4.
-        np.testing.assert_allclose(total, 1.0, atol=1e-6)
-        np.testing.assert_allclose(np.trapezoid(other * weight, angle, axis=0), 1.0, atol=1e-6)
+        # Kinks (as of Laplace) cost the square of the step, 2e-4; jumps, though smoothed, a little more.
+        error = 2e-5 if isinstance(family, HardCap) else 1e-6
+        np.testing.assert_allclose(total, 1.0, atol=error)
+        np.testing.assert_allclose(np.trapezoid(other * weight, angle, axis=0), 1.0, atol=error)
         cells = (
             (density[1:] * weight[1:] + density[:-1] * weight[:-1]) / 2 * np.diff(angle)[:, None]
         )
         running = np.append(np.zeros((1, len(LEAKS))), np.cumsum(cells, axis=0), axis=0)
-        np.testing.assert_allclose(below, running, atol=1e-6)
+        # At the step of a jump itself, half of a cell is missing.
+        np.testing.assert_allclose(below, running, atol=2e-4 if error > 1e-6 else 1e-6)
     even, *_ = Curves(family=family).densities(share, LEAKS)
     first, *_ = Curves(family=family).densities(share, LEAKS, 0.5)
     np.testing.assert_array_equal(even, first)
@@ -115,11 +155,12 @@ def test_divergences_are_the_integrals(family: Family, leak: float) -> None:
     for epsilon in (0.0, 0.02, 0.3, 1.0, 2.5):
         expected = hockey_sticks(pair_of(family, leak), epsilon)
         found = family.delta(leak, epsilon)
-        # The oracle's trapezoids: spacing 2e-4 at most, squared.
-        np.testing.assert_allclose(found, expected, atol=1e-7)
+        # The oracle's trapezoids: spacing 2e-4 at most, squared; where the density jumps, not squared.
+        error = 2e-5 if isinstance(family, HardCap) else 1e-7
+        np.testing.assert_allclose(found, expected, atol=error)
 
 
-@pytest.mark.parametrize(("spread", "epsilon"), [(0.0, 2.0), (0.1, 6.0), (1.0, 0.1)])
+@pytest.mark.parametrize(("spread", "epsilon"), [(0.1, 6.0), (1.0, 0.1)])
 def test_two_variances_against_many_digits(spread: float, epsilon: float) -> None:
     leak, family = 1.5, TwoVariances(spread=spread)
     width = mpmath.mpf(1 + spread * leak)
@@ -179,14 +220,16 @@ def test_epsilon_agrees_with_the_mechanisms(delta: float) -> None:
 def test_epsilon_and_delta_are_inverse(family: Family, leak: float, log_delta: float) -> None:
     delta = math.exp(log_delta)
     epsilon = float(family.epsilon(leak, delta))
+    if epsilon > LARGEST_CURVE_EPSILON and math.isfinite(epsilon):
+        return
     if math.isinf(epsilon):
         assert isinstance(family, RandomizedResponse)
         assert delta < family.atom
         return
     reached = max(float(each) for each in family.delta(leak, epsilon))
     if epsilon > 0:
-        # Found to 1e-10 in epsilon, and no divergence changes faster than by 1 for each unit of it.
-        assert reached == pytest.approx(delta, abs=2e-10)
+        # Found to 1e-10 in epsilon, or 1e-11 of it, and no divergence changes faster than by 1 for each unit.
+        assert reached == pytest.approx(delta, abs=2e-10 * max(1.0, 0.1 * epsilon))
         # The inverse: the leak with that epsilon, where delta determines it.
         assert family.leak_of(epsilon, delta) == pytest.approx(leak, rel=1e-5)
     else:
@@ -201,7 +244,8 @@ def test_no_leak_is_perfect_privacy(family: Family) -> None:
     assert float(family.epsilon(0.0, max(atom, 1e-3))) == 0.0
     if not family.pieces:
         at_nothing = float(family.epsilon(1.0, 0.0))
-        assert at_nothing == (1.0 if isinstance(family, Laplace) else np.inf)
+        # Pure DP for one family, and for caps.
+        assert at_nothing == getattr(family, "ratio", 1.0 if isinstance(family, Laplace) else np.inf)
         assert float(family.epsilon(0.0, 0.0)) == 0.0
 
 
@@ -237,12 +281,53 @@ def test_response_masses_are_probabilities_with_the_right_ratios(atom: float) ->
     np.testing.assert_allclose(without[::-1], with_point)
 
 
-def test_thresholds_are_not_optimal_for_two_variances() -> None:
-    """Thresholding the score is not the best attack: the ROC curve is not concave everywhere."""
+def test_scores_of_two_variances_are_in_the_order_of_the_ratio() -> None:
+    """The best attack: its ROC curve is concave.  Ordered by the value, it would not be."""
     rates = np.linspace(0.0, 1.0, 401)
-    family = TwoVariances(spread=0.5)
-    missed = 1 - Curves(family=family).seen_true_positives(rates, np.array([0.4]))[:, 0]
-    assert np.diff(missed, n=2).min() < -1e-6
+    curves = Curves(family=TwoVariances(spread=0.5))
+    missed = 1 - curves.seen_true_positives(rates, np.array([0.4]))[:, 0]
+    assert np.diff(missed, n=2).min() > -1e-9
+    by_value = norm.cdf((-norm.ppf(rates[1:-1]) - 0.4) / 1.2)
+    assert np.diff(by_value, n=2).min() < -1e-6
+
+
+@pytest.mark.parametrize("leak", [0.3, 1.0, 2.5])
+def test_caps_are_between_their_limits(leak: float) -> None:
+    """Smooth caps: Laplace, hyperbolic secant and logistic noise by hand; large caps are Gaussian."""
+    rates = np.array([1e-6, 1e-3, 0.05, 0.3, 0.5, 0.8])
+
+    def missed(family: Family, at: float = leak) -> NDArray[np.float64]:
+        return np.asarray(1 - Curves(family=family).seen_true_positives(rates, np.array([at]))[:, 0])
+
+    np.testing.assert_allclose(missed(SmoothCap(ratio=1.0005)), missed(Laplace()), atol=2e-3)
+    np.testing.assert_allclose(missed(SmoothCap(ratio=20.0)), missed(Gaussian()), atol=2e-3)
+    np.testing.assert_allclose(missed(HardCap(ratio=20.0)), missed(Gaussian()), atol=1e-12)
+    secant, log = SmoothCap(ratio=math.sqrt(2)), SmoothCap(ratio=math.sqrt(3))
+    shift = 2 * math.sqrt(2) * leak
+    expected = hypsecant.cdf(hypsecant.isf(rates), shift / 2)
+    np.testing.assert_allclose(missed(secant), expected, rtol=1e-8)
+    expected = logistic.cdf(logistic.isf(rates), math.sqrt(3) * leak)
+    np.testing.assert_allclose(missed(log), expected, rtol=1e-8)
+    # A cap is the larger of two curves.
+    expected = np.maximum(missed(Gaussian()), beta_limits(rates, 1.4 * leak, 0.0)[0])
+    np.testing.assert_allclose(missed(HardCap(ratio=1.4)), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [HardCaps(), SmoothCaps(), VarianceRatios()])
+def test_cells_of_a_shape_share_its_prior(shape: Shape) -> None:
+    members = shape.members()
+    assert sum(part for _, part in members) == pytest.approx(1.0)
+    edges = np.array(shape.edges)
+    for (family, part), low, high in zip(members, edges[:-1], edges[1:], strict=True):
+        assert family.shape is not None
+        assert low < family.shape < high
+        whole = quad(lambda x: x ** -(shape.power + 1), edges[0], edges[-1])[0]
+        assert part == pytest.approx(quad(lambda x: x ** -(shape.power + 1), low, high)[0] / whole)
+    # A divided cell keeps its share, and its middle part its family.
+    finer = (*edges[:1], *np.geomspace(edges[0], edges[1], 4)[1:3], *edges[1:])
+    again = shape.members(tuple(finer))
+    assert again[1][0] == members[0][0]
+    assert sum(part for _, part in again[:3]) == pytest.approx(members[0][1])
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -322,7 +407,10 @@ def test_families_by_name() -> None:
     ("make", "message"),
     [
         (lambda: RandomizedResponse(atom=1.0), "expected 0 <= delta < 1"),
-        (lambda: TwoVariances(spread=-0.1), "expected spread >= 0, got spread=-0.1"),
+        (lambda: TwoVariances(spread=-0.1), "expected spread > 0, got spread=-0.1"),
+        (lambda: HardCap(ratio=1.0), "expected 1 < ratio <= 20, got ratio=1"),
+        (lambda: SmoothCap(ratio=21.0), "expected 1 < ratio <= 20, got ratio=21"),
+        (lambda: ThinTail(power=1.0), "expected 1.5 <= power <= 20, got power=1"),
         (lambda: Laplace().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
         (lambda: check_families([]), "expected one or more families of curves"),
         (lambda: check_families("gaussian"), "expected one or more families of curves"),

@@ -20,7 +20,9 @@ from epsilometer.model.strengths import LARGEST_CONCENTRATION, FixedStrength, Fr
 
 def test_components_are_all_curves_with_weights_of_one() -> None:
     model = em.CurveModel(delta=1e-5)
-    assert len(model.components) == len(FAMILIES) * (1 + 2 * len(MIXING_RATES))
+    mixed = [group for group in FAMILIES.values() if getattr(group, "mixed_share", 0)]
+    members = sum(len(group.members()) for group in FAMILIES.values())
+    assert len(model.components) == members + 2 * len(MIXING_RATES) * len(mixed)
     assert sum(each.probability for each in model.components) == pytest.approx(1.0)
     assert all(each.probability > 0 for each in model.components)
     one = em.CurveModel(
@@ -39,9 +41,9 @@ def test_curves_without_an_epsilon_are_left_out_and_the_rest_sums_to_one() -> No
     assert (0.1, em.families.MixtureInterpretation.ATTACK) in kept
     assert (0.2, em.families.MixtureInterpretation.MECHANISM) in kept
     assert sum(each.probability for each in model.components) == pytest.approx(1.0)
-    # At delta = 0 a Gaussian has no epsilon at all.
+    # At delta = 0 only pure mechanisms have an epsilon at all.
     pure = em.CurveModel(delta=0.0)
-    assert {each.curves.family.name for each in pure.components} == {"laplace", "response"}
+    assert set(pure.used) == {"laplace", "response", "hard-caps", "smooth-caps"}
 
 
 def test_no_leak_is_for_averages_by_default() -> None:
@@ -50,8 +52,16 @@ def test_no_leak_is_for_averages_by_default() -> None:
     assert em.CurveModel(delta=1e-5, no_leak=0.0).no_leak == 0.0
     model = em.CurveModel(delta=1e-5, no_leak=0.25)
     assert model.no_leak == 0.25
-    prior = em.priors.HalfNormal()
+    prior = em.priors.HalfCauchy()
     assert model.prior_probability_above(2.0) == pytest.approx(0.75 * prior.probability_above(2.0))
+
+
+def test_a_told_family_keeps_its_prior() -> None:
+    """Its answers do not change with what is averaged over otherwise."""
+    told = em.CurveModel(delta=1e-5, families=(em.families.Gaussian(),))
+    assert (told.epsilon, told.strength) == (em.priors.HalfNormal(), FreeStrengths())
+    averaged = em.CurveModel(delta=1e-5)
+    assert (averaged.epsilon, averaged.strength) == (em.priors.HalfCauchy(), FreeStrengths(full=0.3))
 
 
 def test_sentences_say_what_was_chosen() -> None:
@@ -184,7 +194,7 @@ def test_draws_of_a_given_law() -> None:
 
 def test_fixed_strength() -> None:
     distributions = FixedStrength(value=0.6).distributions(16, 6)
-    assert [each.tolist() for each in distributions] == [[0.6], [np.inf], [1.0]]
+    assert [each.tolist() for each in distributions] == [[0.6], [np.inf], [0.0], [1.0]]
     assert FixedStrength().value == 1.0
     rng = np.random.default_rng(1)
     assert FixedStrength(value=0.6).sample(3, rng=rng).tolist() == [0.6, 0.6, 0.6]

@@ -14,11 +14,13 @@ from scipy import stats
 from epsilometer.errors import InputError
 from epsilometer.model import priors
 
-Continuous = priors.HalfNormal | priors.Exponential | priors.LogNormal | priors.Uniform
+Continuous = priors.HalfNormal | priors.HalfCauchy | priors.Exponential | priors.LogNormal | priors.Uniform
 
 ORACLES: dict[Continuous, Any] = {
     priors.HalfNormal(): stats.halfnorm(scale=math.sqrt(10)),
     priors.HalfNormal(scale=0.01): stats.halfnorm(scale=0.01),
+    priors.HalfCauchy(): stats.halfcauchy(scale=3.0),
+    priors.HalfCauchy(scale=50.0): stats.halfcauchy(scale=50.0),
     priors.Exponential(mean=2.5): stats.expon(scale=2.5),
     priors.Exponential(mean=1e-6): stats.expon(scale=1e-6),
     priors.LogNormal(): stats.lognorm(s=1.0),

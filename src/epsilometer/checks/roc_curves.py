@@ -158,7 +158,7 @@ def _only(posterior: CurvePosterior, family: str) -> CurvePosterior:
     tables = tuple(table for table in posterior.tables if table.family in members)
     if not tables:
         raise ContradictionError(f"the family {family} is ruled out by the scores.")
-    solution = solve(model, tables, posterior.resolution, known=posterior.solution)
+    solution = solve(model, tables, posterior.resolution)
     return replace(posterior, model=model, tables=tables, solution=solution)
 
 

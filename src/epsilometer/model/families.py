@@ -45,9 +45,6 @@ class Laplace(Family):
     prior_weight: ClassVar[float] = 3.9
     mixed_share: ClassVar[float] = 0.1
 
-    def gaussian_leak(self, leak: FloatArray) -> FloatArray:
-        return leak
-
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
         """1 - exp((epsilon - leak) / 2), 0 where that is negative."""
         delta = np.maximum(-np.expm1((np.asarray(epsilon, float) - np.asarray(leak, float)) / 2), 0)

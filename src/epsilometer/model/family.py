@@ -25,7 +25,7 @@ from epsilometer.errors import InputError
 LARGEST_CURVE_EPSILON = 600.0
 
 #: False-positive rates on each side of a half, and leaks, at which curves are searched for what they show.
-RATES_SEEN, LEAKS_SEEN = 16, 32
+RATES_SEEN, LEAKS_SEEN, SMALLEST_SEEN = 16, 48, 1e-4
 
 
 def _bisected(
@@ -307,17 +307,16 @@ class Curves:
         false_positives = np.concatenate(
             [np.geomspace(rate, 0.5, RATES_SEEN), 1 - np.geomspace(0.5, rate, RATES_SEEN)[1:]]
         )
-        # Smooth in log leak, so few leaks suffice.
-        ends = np.log(np.maximum(leak, 1e-12))
-        low = max(float(ends.min()), float(ends.max()) - 18.0)
-        some = np.linspace(low, float(ends.max()), 1 if ends.max() == low else LEAKS_SEEN)
-        true_positives = self.seen_true_positives(false_positives, np.exp(some))
+        # Smooth, and nearly linear in small leaks, so few leaks suffice.
+        some = float(leak.max()) * np.append(0.0, np.geomspace(SMALLEST_SEEN, 1.0, LEAKS_SEEN))
+        true_positives = self.seen_true_positives(false_positives, some)
         false = false_positives[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             above = np.log(np.maximum(true_positives - delta, 0.0) / false)
             below = np.log(np.maximum(1 - false - delta, 0.0) / np.maximum(1 - true_positives, rate))
         seen = np.maximum(np.nanmax(np.maximum(above, below), axis=0), 0.0)
-        return np.asarray(np.interp(ends, some, np.maximum.accumulate(seen)))
+        seen[0] = 0.0
+        return np.asarray(np.interp(leak, some, np.maximum.accumulate(seen)))
 
     def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
         """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.

@@ -124,6 +124,11 @@ class Component(NamedTuple):
 INDEPENDENT_MODELS = "Models of a base are independent, and only the order of their scores is used."
 
 
+#: Probability of full strength among unequal ones, where families are averaged: without it, strengths
+#: below 1 and large caps together would put epsilon above what the best attack found.
+FULL_AMONG_UNEQUAL = 0.3
+
+
 @dataclass(frozen=True, kw_only=True)
 class CurveModel:
     """The whole trade-off curve, estimated from all scores.
@@ -136,10 +141,11 @@ class CurveModel:
     delta
         The delta of (epsilon, delta)-DP, in [0, 1); epsilon's prior is at this delta.
     epsilon
-        Prior of the algorithm's epsilon.  Default: half-normal with scale sqrt(10).
+        Prior of the algorithm's epsilon.  Default: half-normal with scale sqrt(10) for a single family,
+        half-Cauchy with scale 3 for several.
     families
-        Families of curves, weighted a priori by their ``prior_weight``, or by their ``sampled_weight``
-        if the sampling rate is given.  Default: Gaussian, Laplace and randomised response.
+        Families of curves, or shapes, weighted a priori by their ``prior_weight``, or by their
+        ``sampled_weight`` if the sampling rate is given.  Default: all of ``FAMILIES``.
     mixing
         Whether the point may matter only some of the time: ``FreeMixing()``, ``NoMixing()`` or
         ``KnownMixing(rate=...)`` with the sampling rate of the algorithm.
@@ -159,16 +165,19 @@ class CurveModel:
     """
 
     delta: float
-    epsilon: Prior | None = None
+    epsilon: Prior = None  # type: ignore[assignment]  # filled in, as is the strength
     families: tuple[Family | Shape, ...] = tuple(FAMILIES.values())
     mixing: Mixing = field(default_factory=FreeMixing)
-    strength: Strengths = field(default_factory=FreeStrengths)
+    strength: Strengths = None  # type: ignore[assignment]
     no_leak: float | None = None
     reads_low: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         object.__setattr__(self, "families", check_families(self.families))
+        if self.strength is None:
+            full = FULL_AMONG_UNEQUAL if len(self.families) > 1 else 0.0
+            object.__setattr__(self, "strength", FreeStrengths(full=full))
         if self.epsilon is None:
             object.__setattr__(self, "epsilon", default_prior(self.families)())
         _check_kinds(self, mixing=Mixing, strength=Strengths, epsilon=Prior)
@@ -315,5 +324,5 @@ def curve_model_of(
         epsilon=_epsilon_prior(epsilon_prior_scale, default_prior(families)),
         families=families,
         mixing=mixing_of(FreeMixing().name if mixing is None else mixing),
-        strength=FreeStrengths() if strength is None else FixedStrength(value=strength),
+        strength=None if strength is None else FixedStrength(value=strength),  # type: ignore[arg-type]
     )

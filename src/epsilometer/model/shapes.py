@@ -92,7 +92,7 @@ class VarianceRatios(Shape):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return "two-variances" + (" exchanged" if self.exchanged else "")
+        return "two-variances-reversed" if self.exchanged else "two-variances"
 
     @property
     def prior_weight(self) -> float:  # type: ignore[override]

@@ -306,12 +306,10 @@ class ThinTail(Shifted):
 
     @property
     def name(self) -> str:
-        return f"thin tail {self.power:g}"
+        return "thin-tails" if self.power == 3 else f"thin-tails {self.power:g}"
 
     def _shift(self, leak: FloatArray) -> FloatArray:
         return leak
-
-    _step: ClassVar[float] = 0.004
 
     def gaussian_leak(self, leak: FloatArray) -> FloatArray:
         return 1.5 * leak

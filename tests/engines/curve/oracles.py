@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.optimize import brentq
+from scipy.special import betaln, expit, gammaln, logsumexp
+from scipy.stats import beta as beta_law
+from scipy.stats import gennorm, norm
 from scipy.stats import laplace as laplace_law
-from scipy.stats import norm
 
 import epsilometer as em
 from epsilometer.model.family import Curves
@@ -55,6 +57,93 @@ def laplace(leak: float) -> Pair:
         lambda x: np.asarray(laplace_law.sf(x, leak)),
         (0.0, leak),
         (-40.0, leak + 40.0),
+    )
+
+
+def capped(leak: float, ratio: float) -> Pair:
+    """Gaussian trade-off function and that of pure DP, whichever is larger, on a normal score."""
+    cap = ratio * leak
+
+    def missing(x: float) -> float:
+        return cap + norm.logsf(x) - norm.logsf(x, leak)
+
+    gaussian_part = missing(leak / 2) > 0
+    high = brentq(missing, leak / 2, leak / 2 + 20) if gaussian_part else -norm.ppf(expit(-cap))
+    low = leak - high if gaussian_part else high
+
+    def with_point(x: FloatArray) -> FloatArray:
+        beyond = np.where(x > high, math.exp(cap), math.exp(-cap)) * norm.pdf(x)
+        return np.where((x > low) & (x <= high), norm.pdf(x, leak), beyond)
+
+    def tail(x: FloatArray) -> FloatArray:
+        ends = np.minimum(math.exp(cap) * norm.sf(x), 1 - math.exp(-cap) * norm.cdf(x))
+        return np.asarray(np.minimum(norm.sf(x, leak), ends))
+
+    return gaussian(leak)._replace(p1=with_point, s1=tail, kinks=(low, high))
+
+
+def smooth(leak: float, ratio: float) -> Pair:
+    """Noise whose logistic function has a Beta distribution."""
+    p = (ratio**2 - 1) / 2
+    shift, law = ratio * leak / p, beta_law(p, p)
+
+    def density(x: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(p * (np.log(expit(x)) + np.log(expit(-x))) - betaln(p, p)))
+
+    return Pair(
+        density,
+        lambda x: density(x - shift),
+        lambda x: np.asarray(law.cdf(expit(-x))),
+        lambda x: np.asarray(law.cdf(expit(shift - x))),
+        (),
+        (-40.0 / p, shift + 40.0 / p),
+    )
+
+
+def two_variances(leak: float, spread: float) -> Pair:
+    """Distances from the vertex of the log ratio of N(0, 1) and N(leak, (1 + spread leak)^2)."""
+    width = 1 + spread * leak
+    centre = leak / (width**2 - 1)
+
+    def density(d: FloatArray, mean: float, scale: float) -> FloatArray:
+        return np.asarray(norm.pdf(d, mean, scale) + norm.pdf(d, -mean, scale))
+
+    def tail(d: FloatArray, mean: float, scale: float) -> FloatArray:
+        return np.asarray(norm.sf(d, mean, scale) + norm.cdf(-d, mean, scale))
+
+    far = centre + leak
+    return Pair(
+        lambda d: density(d, centre, 1.0),
+        lambda d: density(d, far, width),
+        lambda d: tail(d, centre, 1.0),
+        lambda d: tail(d, far, width),
+        (),
+        (0.0, far + 12 * width),
+    )
+
+
+def reversed_(pair: Pair) -> Pair:
+    """The same with the hypotheses exchanged, so that low scores become high ones."""
+    low, high = pair.ends
+    return Pair(
+        lambda x: pair.p1(-x),
+        lambda x: pair.p0(-x),
+        lambda x: 1 - pair.s1(-x),
+        lambda x: 1 - pair.s0(-x),
+        tuple(-kink for kink in pair.kinks),
+        (-high, -low),
+    )
+
+
+def thin(leak: float) -> Pair:
+    """Noise of density exp(-|x|^3)."""
+    return Pair(
+        lambda x: np.asarray(gennorm.pdf(x, 3)),
+        lambda x: np.asarray(gennorm.pdf(x, 3, leak)),
+        lambda x: np.asarray(gennorm.sf(x, 3)),
+        lambda x: np.asarray(gennorm.sf(x, 3, leak)),
+        (),
+        (-3.5, leak + 3.5),
     )
 
 

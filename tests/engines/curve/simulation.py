@@ -32,8 +32,25 @@ def leak_of(curves: Curves, epsilon: float, delta: float) -> float:
     )
 
 
-def draw_truth(model: em.CurveModel, bases: int, rng: np.random.Generator) -> Truth:
-    """From the prior: whether anything leaks, the curves, epsilon at delta, the strengths."""
+def seen_of(curves: Curves, leaks: NDArray[np.float64], delta: float, rate: float) -> float:
+    """The most that these leaks show at rates of at least ``rate``, over many thresholds."""
+    false = np.unique(np.concatenate([np.geomspace(rate, 1, 2000), 1 - np.geomspace(1e-9, 1, 2000)]))
+    false = false[(false >= rate) & (false < 1)]
+    true = curves.seen_true_positives(false, leaks)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.log(np.maximum(true - delta, 0) / false[:, None])
+        below = np.log(np.maximum(1 - false - delta, 0)[:, None] / (1 - true))
+    below[1 - true < rate] = -np.inf
+    return float(max(above.max(), below.max(), 0.0))
+
+
+def draw_truth(
+    model: em.CurveModel, bases: int, rng: np.random.Generator, rate: float = 0.01
+) -> Truth:
+    """From the prior: whether anything leaks, the curves, epsilon at delta, the strengths.
+
+    ``rate`` is the smallest that a base can show.
+    """
     strengths = model.strength.sample(bases, rng=rng)
     if rng.random() < float(model.no_leak or 0.0):
         return Truth(None, 0.0, 0.0, strengths, 0.0)
@@ -41,7 +58,7 @@ def draw_truth(model: em.CurveModel, bases: int, rng: np.random.Generator) -> Tr
     curves = model.components[int(rng.choice(len(chances), p=chances))].curves
     epsilon = float(model.epsilon.sample(1, rng=rng)[0])
     leak = leak_of(curves, epsilon, model.delta)
-    shown = float(curves.epsilon(strengths * leak, model.delta).max())
+    shown = seen_of(curves, strengths * leak, model.delta, rate)
     return Truth(curves, epsilon, leak, strengths, shown)
 
 

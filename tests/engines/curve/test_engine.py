@@ -14,8 +14,10 @@ import epsilometer as em
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
-from epsilometer.model.family import Curves
+from epsilometer.model.family import LARGEST_CURVE_EPSILON, Curves
 from epsilometer.model.strengths import LARGEST_CONCENTRATION
+from epsilometer.model.families import FAMILIES
+from tests.engines.curve.simulation import seen_of
 from tests.engines.curve.oracles import reference_scores, scores_in_order
 
 FloatArray = NDArray[np.float64]
@@ -88,14 +90,11 @@ def test_a_pinned_posterior_is_likelihood_times_prior() -> None:
     np.testing.assert_allclose(posterior.quantile("epsilon", TAILS), expected, rtol=0.01, atol=0.01)
     evidence = math.log(weight.sum() * (epsilon[1] - epsilon[0]))
     assert posterior.log_evidence == pytest.approx(evidence, abs=0.02)
-    # Each base leaks that share of it.
-    shown = posterior.shown.quantile(0.5)
-    assert float(shown) == pytest.approx(
-        float(
-            em.families.Gaussian().epsilon(strength * np.interp(expected[1], epsilon, leak), delta)
-        ),
-        rel=0.02,
-    )
+    # Each base leaks that share of it, and shows it at rates of 1/30 or more.
+    own = strength * np.interp(expected[1], epsilon, leak)
+    seen = seen_of(Curves(family=em.families.Gaussian()), np.array([own]), delta, 1 / 30)
+    assert float(posterior.shown.quantile(0.5)) == pytest.approx(seen, rel=0.02)
+    assert seen < 0.8 * em.families.Gaussian().epsilon(own, delta)
 
 
 # --- an independent sampler -----------------------------------------------------------------------
@@ -110,7 +109,9 @@ class Weighted:
         self.nothing = rng.random(size) < float(model.no_leak or 0.0)
         chances = [each.probability for each in model.components]
         self.component = rng.choice(len(chances), size=size, p=chances)
-        self.epsilon = np.where(self.nothing, 0.0, model.epsilon.sample(size, rng=rng))
+        # The engine's axis ends at the largest epsilon; the heavy tail does not.
+        epsilon = np.minimum(model.epsilon.sample(size, rng=rng), LARGEST_CURVE_EPSILON)
+        self.epsilon = np.where(self.nothing, 0.0, epsilon)
         self.best_possible = np.zeros(size, dtype=bool)
         if model.strength.fixed_value is None:
             self.best_possible = rng.random(size) < model.strength.best_possible
@@ -121,6 +122,7 @@ class Weighted:
             np.maximum(a, 1e-9)[:, None], np.maximum(b, 1e-9)[:, None], (size, bases)
         )
         strength[self.best_possible] = 1.0
+        strength[rng.random(strength.shape) < getattr(model.strength, "full", 0.0)] = 1.0
         self.leak, logs = np.zeros((size, bases)), np.zeros(size)
         tables: dict[tuple[str, float], tuple[FloatArray, FloatArray]] = {}
         for number, component in enumerate(model.components):
@@ -129,13 +131,15 @@ class Weighted:
             if not len(rows):
                 continue
             farthest = curves.largest_leak(float(self.epsilon[rows].max()) + 0.1, model.delta)
-            axis = farthest * np.linspace(0.0, 1.0, 3001) ** 1.5
+            axis = farthest * np.linspace(0.0, 1.0, 3001) ** 4
             whole = np.interp(self.epsilon[rows], curves.epsilon(axis, model.delta), axis)
             own = strength[rows] * whole[:, None]
-            self.leak[rows] = curves.epsilon(own, model.delta)
+            for base, size_ in enumerate(np.maximum(scores.trials_h0, scores.trials_h1)):
+                seen = curves.seen_epsilon(own[:, base], model.delta, 1 / int(size_))
+                self.leak[rows, base] = seen
             key = (curves.family.name, curves.rate)
             if key not in tables or tables[key][0][-1] < own.max():
-                at = 1.2 * own.max() * np.linspace(0.0, 1.0, 121) ** 1.5
+                at = 1.2 * own.max() * np.linspace(0.0, 1.0, 301) ** 4
                 tables[key] = at, evaluate(scores, curves, at, Accuracy(0.7))
             at, table = tables[key]
             logs[rows] = sum(np.interp(own[:, base], at, table[base]) for base in range(bases))
@@ -214,7 +218,7 @@ def test_families_agree_with_the_sampler(engine: CurvePosterior, sampled: Weight
     assert sum(row.prior for row in engine.families) == pytest.approx(1.0, abs=1e-9)
     agrees(engine.family_probability("no leak"), sampled.nothing, sampled)
     for family in model.families:
-        own = [i for i, each in enumerate(model.components) if each.curves.family == family]
+        own = [i for i, each in enumerate(model.components) if each.group == family.name]
         event = np.isin(sampled.component, own) & ~sampled.nothing
         agrees(engine.family_probability(family.name), event, sampled)
     for interpretation in em.families.MixtureInterpretation:
@@ -383,7 +387,9 @@ def test_names_order_and_scale_of_scores_do_not_matter() -> None:
 
 
 def test_exchanging_hypotheses_and_turning_scores_leaves_symmetric_families() -> None:
-    model = em.CurveModel(delta=1e-3, mixing=em.families.NoMixing())
+    # Pairs of two variances turn into reversed ones, which are rarer.
+    symmetric = [family for name, family in FAMILIES.items() if "variances" not in name]
+    model = em.CurveModel(delta=1e-3, mixing=em.families.NoMixing(), families=tuple(symmetric))
     turned = em.Scores(
         without=[-base.by_hypothesis[1] for base in SMALL.bases],
         with_point=[-base.by_hypothesis[0] for base in SMALL.bases],

@@ -384,18 +384,3 @@ def test_another_prior_is_estimating_with_it(posterior: CurvePosterior) -> None:
         rtol=0.02,
     )
 
-
-@pytest.mark.parametrize("scale", [0.7, 8.0])
-def test_known_likelihoods_give_the_same_solution(posterior: CurvePosterior, scale: float) -> None:
-    model = replace(posterior.model, epsilon=em.priors.HalfNormal(scale=scale))
-    tables, resolution = posterior.tables, posterior.resolution
-    alone = solve(model, tables, resolution)
-    shared = solve(model, tables, resolution, known=posterior.solution)
-    # Likelihoods below e^-30 of the best are left out of either, on slightly different stretches.
-    assert shared.log_evidence == pytest.approx(alone.log_evidence, abs=1e-9)
-    for one, other in zip(shared.probability, alone.probability, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-12)
-    # A solution of other strength distributions is of no use, and is not used.
-    coarse = solve(model, tables, FOR_BASES)
-    again = solve(model, tables, resolution, known=coarse)
-    np.testing.assert_array_equal(again.probability[0], alone.probability[0])

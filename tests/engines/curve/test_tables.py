@@ -40,7 +40,7 @@ def test_tables_are_right_between_their_leaks(sizes: tuple[int, ...]) -> None:
     """A base with 5,000 scores or more is first scanned with a sample of them."""
     scores = bases(*sizes)
     assert (2 * max(sizes) > tables.THINNED_FROM) == (max(sizes) >= 3_000)
-    found = make_tables(scores, MODEL, 30.0, ACCURACY)
+    found = make_tables(scores, MODEL.components, MODEL, 30.0, ACCURACY)
     assert found
     # An interval is halved while its middle is off by 6 spline errors; the halves are 8 times better.
     assert max(worst_between(scores, table) for table in found) < 6 * ACCURACY.spline

@@ -69,7 +69,7 @@ def test_finer_cells_follow_a_smooth_density() -> None:
     half = np.exp(step / 2)
     # As in the engine: the density in the middle of a cell represents it.
     mass = shape.pdf(leaks) * leaks * step
-    edges, fine = refined(leaks, mass, step)
+    edges, fine = refined(np.append(leaks * half, leaks[-1] / half), mass)
     assert np.all(np.diff(edges) < 0)
     assert fine.sum() == pytest.approx(mass.sum(), rel=1e-9)
     found = mixed([(edges[::-1], fine[::-1])], at_zero=0.0)
@@ -83,7 +83,7 @@ def test_finer_cells_follow_a_smooth_density() -> None:
 
 
 def test_few_cells_stay_as_they_are() -> None:
-    leaks, mass = np.array([2.0, 1.0]), np.array([0.25, 0.75])
-    edges, fine = refined(leaks, mass, np.log(2.0))
-    np.testing.assert_allclose(edges, [2 * np.sqrt(2), np.sqrt(2), np.sqrt(0.5)])
+    ends, mass = np.array([4.0, 2.0, 1.0]), np.array([0.25, 0.75])
+    edges, fine = refined(ends, mass)
+    np.testing.assert_allclose(edges, ends)
     np.testing.assert_array_equal(fine, mass)

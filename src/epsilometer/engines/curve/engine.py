@@ -160,7 +160,7 @@ class CurveSettings:
                 known=tables,
             )
             posterior = self._posterior(
-                scores, model, tables, accuracy.levels, accuracy.region, cells, posterior.solution
+                scores, model, tables, accuracy.levels, accuracy.region, cells
             )
             accuracy = posterior.accuracy
         return posterior
@@ -173,7 +173,6 @@ class CurveSettings:
         refinement: int,
         region: Region = EVERYWHERE,
         cells: Cells | None = None,
-        known: Solution | None = None,
     ) -> CurvePosterior:
         """The posterior of one refinement step, with an unknown error."""
         cells = cells or {}
@@ -183,7 +182,7 @@ class CurveSettings:
             model=model,
             provenance=Provenance(engine=ENGINE, settings=asdict(self), seconds=0.0),
             engine=self,
-            solution=solve(model, tables, resolution, known=known),
+            solution=solve(model, tables, resolution),
             tables=tables,
             accuracy=CurveAccuracy(
                 error=np.inf,

@@ -1,7 +1,7 @@
 """Read posteriors of the curve model from NetCDF files; `tree.py` defines the contents."""
 
 from dataclasses import replace
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from epsilometer._arrays import IntArray
 from epsilometer.engines.curve.engine import ENGINE, CurveSettings
 from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
 from epsilometer.engines.curve.solve import solve
-from epsilometer.engines.curve.tables import Table
+from epsilometer.engines.curve.tables import REFERENCE, Table
 from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS, PAIRS, PLANNED
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
@@ -20,6 +20,7 @@ from epsilometer.model.models import CurveModel
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.priors import PRIORS
 from epsilometer.model.scores import Scores
+from epsilometer.model.shapes import Cells, Shape
 from epsilometer.model.strengths import STRENGTHS
 from epsilometer.posteriors import trees
 from epsilometer.posteriors.provenance import Provenance
@@ -33,6 +34,9 @@ KINDS: trees.Kinds = {
     "mixing": MIXINGS,
     "strength": STRENGTHS,
 }
+
+#: Most edges of cells that a file may have.
+MOST_EDGES = 4096
 
 #: Fields of strengths in files of version 0.2 and earlier.
 OLDER_FIELDS = {"alike": "best_possible"}
@@ -49,9 +53,11 @@ def restore(reader: Reader) -> CurvePosterior:
     known: dict[str, Any] = dict(provenance.settings)
     settings = CurveSettings(tolerance=known["tolerance"], most_levels=known["most_levels"])
     scores = _scores(reader).with_flaws(reader.flaws)
-    tables = tuple(
-        _table(reader, number, described, len(scores))
-        for number, described in enumerate(reader.json("tables"))
+    tables = _with_references(
+        [
+            _table(reader, number, described, len(scores))
+            for number, described in enumerate(reader.json("tables"))
+        ]
     )
     if not tables or not 1 <= accuracy.levels <= settings.most_levels:
         raise InputError(
@@ -63,7 +69,11 @@ def restore(reader: Reader) -> CurvePosterior:
         provenance=provenance,
         engine=settings,
         solution=solve(
-            model, tables, settings.resolution(accuracy.levels, len(scores), accuracy.region)
+            model,
+            tables,
+            settings.resolution(
+                accuracy.levels, len(scores), accuracy.region, _known_cells(model, accuracy)
+            ),
         ),
         tables=tables,
         accuracy=accuracy,
@@ -145,3 +155,24 @@ def _table(reader: Reader, number: int, described: dict[str, Any], bases: int) -
     if logs.shape != (bases, len(leaks)) or len(leaks) < 3 or np.any(np.diff(leaks) <= 0):
         raise InputError(f"expected increasing leaks in leaks_{number}, and likelihoods at each.")
     return Table(leaks=leaks, logs=logs, **trees.objects_of(described, KINDS))
+
+
+def _with_references(tables: list[Table]) -> tuple[Table, ...]:
+    """Tables of differences, with the table that they differ from."""
+    references = {table.rate: table for table in tables if table.family == REFERENCE}
+    if any(table.last and table.rate not in references for table in tables):
+        raise InputError("expected a table of the Gaussian family beside tables of differences.")
+    return tuple(
+        replace(table, reference=references[table.rate]) if table.last else table
+        for table in tables
+    )
+
+
+def _known_cells(model: CurveModel, accuracy: CurveAccuracy) -> Cells:
+    """The cells of shapes, few enough and in order."""
+    names = {group.name for group in model.families if isinstance(group, Shape)}
+    for name, edges in accuracy.cells.items():
+        increasing = all(low < high for low, high in pairwise(edges))
+        if name not in names or not 1 < len(edges) <= MOST_EDGES or not increasing:
+            raise InputError("expected increasing edges of the cells of a shape of the model.")
+    return accuracy.cells

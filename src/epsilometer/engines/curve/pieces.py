@@ -15,6 +15,9 @@ from epsilometer.engines.curve.ranks import Blocks
 from epsilometer.errors import InputError
 from epsilometer.model.family import Family
 
+#: Smallest log probability of a piece.
+LEAST = -1e6
+
 #: Most cuts of one base; in a large block of ties a regular subset of splits represents the rest.
 MOST_CUTS = 40_000
 
@@ -134,7 +137,8 @@ def _two_pieces(
     zeros: FloatArray, ones: FloatArray, weight: FloatArray, log_masses: FloatPair
 ) -> FloatArray:
     """For several bases, scores above each cut (bases, cuts); both pieces are always possible."""
-    log_zero, log_one = log_masses
+    # Of very large leaks a mass is 0 to rounding.
+    log_zero, log_one = (np.maximum(each, LEAST) for each in log_masses)
     n0, n1 = zeros.max(axis=1)[:, None], ones.max(axis=1)[:, None]
     below = n0 * log_zero[:, 1] + n1 * log_one[:, 1]
     slope0, slope1 = log_zero[:, 0] - log_zero[:, 1], log_one[:, 0] - log_one[:, 1]

@@ -161,7 +161,8 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
             epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
             for base, rate in enumerate(self._rates.tolist()):
                 seen = curves.seen_epsilon(drawn.base_leak[rows, base], self.model.delta, rate)
-                leak[rows, base] = seen
+                # Never more than the algorithm's own: both are computed with small errors.
+                leak[rows, base] = np.minimum(seen, epsilon[rows])
         region, which = self.accuracy.region, drawn.distribution
         strength = summaries.drawn_means(self.solution, region, which, rng=rng)
         return {

@@ -72,8 +72,6 @@ class Solution:
         The remaining components of the model, and the grid of each.
     distributions
         Strength distributions.
-    log_likelihood
-        For each grid: log likelihood of all bases at (distribution, row), which other priors share.
     probability
         For each component: probability of (distribution, row).
     no_leak
@@ -88,7 +86,6 @@ class Solution:
     components: tuple[Component, ...]
     grid_of: tuple[int, ...]
     distributions: StrengthDistributions
-    log_likelihood: tuple[FloatArray, ...]
     probability: tuple[FloatArray, ...]
     no_leak: float
     log_evidence: float
@@ -127,13 +124,8 @@ def solve(
     model: CurveModel,
     tables: tuple[Table, ...],
     resolution: Resolution,
-    known: Solution | None = None,
 ) -> Solution:
-    """Compute all probabilities.
-
-    ``known`` is a solution with the same strength distributions, for fewer tables: its axis and
-    likelihoods are used again.
-    """
+    """Compute all probabilities."""
     distributions = model.strength.distributions(
         resolution.means, resolution.concentrations, resolution.region
     )
@@ -147,24 +139,11 @@ def solve(
     tables = tuple(tables[number] for number in used)
     fixed = model.strength.fixed_value or 1.0
     grid_of = [used.index(number) for _, number in left]
-    if known is None:
-        first = [left[grid_of.index(number)][0] for number in range(len(tables))]
-        priors = [partial(_log_density, component, model) for component in first]
-        axis = axis_for(tables, priors, resolution.steps, fixed)
-    else:
-        axis = known.axis
-    have = {} if known is None else {grid.table: n for n, grid in enumerate(known.grids)}
-    grids = [
-        _grid(table, axis, fixed) if known is None or table not in have else known.grids[have[table]]
-        for table in tables
-    ]
-    new = [number for number, table in enumerate(tables) if table not in have]
-    found = _log_products([grids[number] for number in new], axis, distributions)
-    log_likelihood = [
-        found[new.index(number)] if known is None or number in new else
-        known.log_likelihood[have[table]]
-        for number, table in enumerate(tables)
-    ]
+    first = [left[grid_of.index(number)][0] for number in range(len(tables))]
+    priors = [partial(_log_density, component, model) for component in first]
+    axis = axis_for(tables, priors, resolution.steps, fixed)
+    grids = [_grid(table, axis, fixed) for table in tables]
+    log_likelihood = _log_products(grids, axis, distributions)
     with np.errstate(divide="ignore"):
         log_weights = np.log(distributions.weights)[:, None]
     logs = [
@@ -183,7 +162,6 @@ def solve(
         components=tuple(component for component, _ in left),
         grid_of=tuple(grid_of),
         distributions=distributions,
-        log_likelihood=tuple(log_likelihood),
         probability=tuple((1 - nothing) * np.exp(log_table - total) for log_table in logs),
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
         log_evidence=total,

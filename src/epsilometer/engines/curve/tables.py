@@ -32,7 +32,7 @@ from epsilometer.model.shifted import Gaussian
 FIRST_LEAKS, SHORT, DENSER = 20, 1.5, 3.5
 
 #: Initial leaks of a difference: where the reference matters, and beyond.
-NEAR_LEAKS, BEYOND_LEAKS = 7, 3
+NEAR_LEAKS, BEYOND_LEAKS = 6, 3
 
 #: Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
 #: there.
@@ -46,7 +46,7 @@ MOST_CURVE_HALVINGS = 14
 
 #: Rounds after which differences may be `LENIENT` times as wrong: the ripples that remain are errors of
 #: the chain, which a finer one mends.
-HALVINGS_OF_DIFFERENCE, LENIENT = 2, 20.0
+HALVINGS_OF_DIFFERENCE, LENIENT = 4, 3.0
 
 #: How much larger the error of a curve through half of the leaks may be: halving reduces the error
 #: about eightfold.
@@ -131,12 +131,19 @@ class Table:
         if self.reference is None:
             return np.asarray(self._spline(inside))
         values = np.asarray(self._beyond(inside))
-        # Differences of what is far below are rough.
-        near = values > self.logs.max(axis=1, keepdims=True) - 2 * FAR_BELOW
         compared = inside <= self.last
+        cell = np.clip(np.searchsorted(self.leaks, inside[compared]) - 1, 0, len(self.leaks) - 2)
         exact = self._spline(inside[compared]) + self._common(inside[compared])
-        values[:, compared] = np.where(near[:, compared], exact, values[:, compared])
+        values[:, compared] = np.where(self._near[:, cell], exact, values[:, compared])
         return values
+
+    @cached_property
+    def _near(self) -> BoolArray:
+        """Intervals with likely ends: differences of what is far below its best are rough."""
+        common = self._common(self.leaks)
+        near = self.logs > self.logs.max(axis=1, keepdims=True) - 2 * FAR_BELOW
+        near &= common > common.max(axis=1, keepdims=True) - 2 * FAR_BELOW
+        return np.asarray(near[:, :-1] & near[:, 1:])
 
     def on(self, reference: Table | None) -> Table:
         """The same difference from another table of the reference."""
@@ -355,7 +362,9 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
     """Halve intervals, down to some depth, until the spline predicts the values in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
     prior = table.log_prior(table.leaks)
-    open_ones = _live(table.logs, depth, prior) & _poorly_predicted(table, accuracy, depth, prior)
+    open_ones = _live(table.logs, depth, prior)
+    if table.reference is None:  # differences have too few leaks to predict some from others
+        open_ones &= _poorly_predicted(table, accuracy, depth, prior)
     for halving in range(MOST_CURVE_HALVINGS):
         if not open_ones.any():
             break

@@ -69,5 +69,9 @@ def to_datatree(posterior: CurvePosterior) -> xarray.DataTree:
     for number, table in enumerate(posterior.tables):
         grid[f"leaks_{number}"] = ((f"leak_{number}",), table.leaks)
         grid[f"logs_{number}"] = (("base", f"leak_{number}"), table.logs)
-    tables = [{"family": trees.plain(t.family), "rate": t.rate} for t in posterior.tables]
+    tables = [
+        {"family": trees.plain(t.family), "rate": t.rate}
+        | ({} if t.reference is None else {"last": t.last})
+        for t in posterior.tables
+    ]
     return trees.assembled(posterior, draws, observed, grid=grid, tables=json.dumps(tables))
