@@ -61,7 +61,7 @@ class CurveCell(Cell):
     """Scores of challenge bases on a known mechanism, analysed with the curve model.
 
     ``models`` are trained without the point in each base, and as many with it.  ``strengths`` are those
-    of :func:`draw_bases`, and ``unequal`` ones 1, 0.8, 0.6, 0.4, 0.2, again and again.  ``mixing`` is the
+    of :func:`draw_bases`, and ``unequal`` ones 1, 0.8, 0.6, 0.4, 0.2, repeated.  ``mixing`` is the
     model's setting: "free", or the sampling rate.  ``family`` is "average" except where only three
     textbook families are averaged, and in controls, which deliberately use a wrong one.
     """
@@ -112,12 +112,14 @@ class CurveCell(Cell):
         return {"families": three, "epsilon": HalfNormal(), "strength": FreeStrengths()}
 
     def rows(self, tallies: Tallies) -> Iterator[tuple[str, dict[str, Any]]]:
-        law = UNEQUAL_WORDS if self.unequal else "" if self.strengths is None else None
+        law = UNEQUAL_WORDS if self.unequal else ""
+        if self.strengths is not None:
+            law = "Beta({:g}, {:g})".format(*self.strengths)
         place = {
             "mechanism": self.mechanism.name,
             "setting": self.setting(),
             "power": self.power,
-            "strengths": "Beta({:g}, {:g})".format(*self.strengths or ()) if law is None else law,
+            "strengths": law,
             "bases": self.bases,
             "models": self.models,
             "mixing": self.mixing,

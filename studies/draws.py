@@ -19,7 +19,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import sample_members
 from epsilometer.model.models import CountModel
 from epsilometer.model.scores import Scores
-from studies.mechanisms import Mechanism
+from studies.mechanisms import Mechanism, weaker
 
 
 def sample_ring(
@@ -143,7 +143,7 @@ def draw_bases(
     if strengths is not None:
         fixed_strengths = tuple(rng.beta(*strengths, bases).tolist())
     if fixed_strengths is not None:
-        mechanisms = [mechanism.weaker(strength) for strength in fixed_strengths]
+        mechanisms = [weaker(mechanism, strength) for strength in fixed_strengths]
     without, with_point = [], []
     for base_mechanism in mechanisms:
         seen = rng.random(models) < power

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -52,12 +52,6 @@ class Mechanism(Protocol):
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
 
-    def weaker(self, strength: float) -> Mechanism:
-        """The same, as seen by attacks that find this share of its leak; epsilon is another."""
-        if not hasattr(self, "leak"):
-            raise InputError(f"expected a mechanism with a leak to weaken, got {self.name}.")
-        return replace(self, **{self.leak: strength * getattr(self, self.leak)})
-
 
 @dataclass(frozen=True)
 class Null:
@@ -79,11 +73,10 @@ class Null:
 
 
 @dataclass(frozen=True)
-class LaplaceMechanism(Mechanism):
+class LaplaceMechanism:
     """Laplace noise of scale 1 on a value that the point shifts by epsilon."""
 
     pure_epsilon: float
-    leak: ClassVar[str] = "pure_epsilon"
     name: ClassVar[str] = "Laplace"
 
     def epsilon(self, delta: float) -> float:
@@ -108,11 +101,10 @@ class LaplaceMechanism(Mechanism):
 
 
 @dataclass(frozen=True)
-class GaussianMechanism(Mechanism):
+class GaussianMechanism:
     """Normal noise of scale 1 on a value that the point shifts by mu."""
 
     mu: float
-    leak: ClassVar[str] = "mu"
     name: ClassVar[str] = "Gaussian"
 
     def epsilon(self, delta: float) -> float:
@@ -131,11 +123,10 @@ class GaussianMechanism(Mechanism):
 
 
 @dataclass(frozen=True)
-class RandomisedResponse(Mechanism):
+class RandomisedResponse:
     """One bit, reported correctly with probability e^epsilon / (1 + e^epsilon): most scores are ties."""
 
     pure_epsilon: float
-    leak: ClassVar[str] = "pure_epsilon"
     name: ClassVar[str] = "randomised response"
 
     @property
@@ -206,6 +197,21 @@ class SubsampledGaussian:
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         used = member & (rng.random(member.shape) < self.rate)
         return rng.standard_normal(member.shape) + self.mu * used
+
+
+#: The field of a mechanism that attacks may find only a share of.
+LEAKS = {"Laplace": "pure_epsilon", "Gaussian": "mu", "randomised response": "pure_epsilon"}
+
+
+def weaker(mechanism: Mechanism, strength: float) -> Mechanism:
+    """The same, as seen by attacks that find this share of its leak; its epsilon is another."""
+    if hasattr(mechanism, "weaker"):
+        found: Mechanism = mechanism.weaker(strength)
+        return found
+    if mechanism.name not in LEAKS:
+        raise InputError(f"expected a mechanism with a leak to weaken, got {mechanism.name}.")
+    field, known = LEAKS[mechanism.name], vars(mechanism)
+    return type(mechanism)(**known | {field: strength * known[field]})
 
 
 #: Those of the studies of bounds, proofs and verdicts.

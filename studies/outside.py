@@ -1,4 +1,4 @@
-"""Mechanisms outside the families of the curve model, or between them, whose epsilon is computed exactly.
+"""Mechanisms outside the families of the curve model, or between them, whose epsilon is known.
 
 A step releases one outcome; the score of a trial is the sum of the log likelihood ratios of its steps,
 which no attack can beat.
@@ -7,16 +7,16 @@ which no attack can beat.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp
 
 from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.errors import InputError
 from studies.mechanisms import least_epsilon
 
 #: Step of log likelihood ratios, and points of a step's outcomes.
@@ -37,10 +37,6 @@ class Steps(ABC):
     def step_scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Log ratios of random steps."""
 
-    def weaker(self, strength: float) -> Self:
-        """The same, seen by attacks that find this share of the leak."""
-        raise InputError(f"expected a mechanism with a leak to weaken, got {self.name}.")
-
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon at which the mechanism is (epsilon, delta)-DP."""
         return _epsilon(self, delta)
@@ -53,7 +49,7 @@ class Steps(ABC):
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member``."""
-        return np.sum([self.step_scores(member, rng) for _ in range(self.steps)], axis=0)
+        return np.asarray(sum(self.step_scores(member, rng) for _ in range(self.steps)))
 
 
 @lru_cache
@@ -81,31 +77,31 @@ def _composed(loss: FloatArray, log_mass: FloatArray, steps: int) -> tuple[Float
     part = place - np.floor(place)
     size = int(low.max()) + 2
     # Shared between both neighbours, so that means are exact.
-    grid = np.bincount(low, (1 - part) * mass[kept], size)
+    grid = np.asarray(np.bincount(low, (1 - part) * mass[kept], size), dtype=np.float64)
     grid += np.bincount(low + 1, part * mass[kept], size)
     length = steps * (size - 1) + 1
     if steps > 1:
         padded = 1 << (length - 1).bit_length()
         grid = np.fft.irfft(np.fft.rfft(grid, padded) ** steps, padded)[:length]
-    at = LOSS_STEP * (steps * first + np.arange(length))
+    at = np.asarray(LOSS_STEP * (steps * first + np.arange(length)), dtype=np.float64)
     return at, np.maximum(grid, 0.0)
 
 
 # --- continuous noise -------------------------------------------------------------------------------
 
 #: Log densities, up to a constant.
-NOISES = {
+NOISES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "logistic": lambda x: -np.abs(x) - 2 * np.log1p(np.exp(-np.abs(x))),
     "hyperbolic secant": lambda x: -np.abs(x) - np.log1p(np.exp(-2 * np.abs(x))),
     "Laplace": lambda x: -np.abs(x),
-    "cubic": lambda x: -np.abs(x) ** 3,
+    "cubic": lambda x: -(np.abs(x) ** 3),
     "Student 8": lambda x: -4.5 * np.log1p(x * x / 8),
 }
 
 
 @dataclass(frozen=True)
 class ShiftedNoise(Steps):
-    """Noise of a known density on a value that the point shifts; ``seen`` is the shift that attacks see."""
+    """Noise of a known density on a value that the point shifts; attacks see the shift ``seen``."""
 
     noise: str
     shift: float
@@ -133,20 +129,21 @@ class ShiftedNoise(Steps):
         return log_density(x - shift) - log_density(x) if shift else x
 
     def weaker(self, strength: float) -> Self:
+        """The same, seen by attacks that find this share of the leak."""
         return replace(self, seen=self.shift * strength)
 
 
 def _noise(name: str, share: FloatArray) -> FloatArray:
     """Values of noise below which these shares lie."""
     x = np.linspace(-60.0, 60.0, POINTS)
-    density = np.exp(NOISES[name](x) - NOISES[name](0.0))
+    density = np.exp(NOISES[name](x) - NOISES[name](np.zeros(1)))
     reached = np.cumsum(density) - density / 2
     return np.interp(share, reached / density.sum(), x)
 
 
 @dataclass(frozen=True)
 class SampledGaussianSteps(Steps):
-    """Steps of DP-SGD: Gaussian noise of scale ``noise``, the point in each with probability ``rate``."""
+    """Steps of DP-SGD: noise of scale ``noise``, and the point in each with probability ``rate``."""
 
     noise: float
     rate: float
@@ -154,9 +151,8 @@ class SampledGaussianSteps(Steps):
     name: ClassVar[str] = "DP-SGD"
 
     def _losses(self, x: FloatArray) -> FloatArray:
-        return np.logaddexp(
-            np.log1p(-self.rate), np.log(self.rate) + (x - 0.5) / self.noise**2
-        )
+        losses = np.log(self.rate) + (x - 0.5) / self.noise**2
+        return np.asarray(np.logaddexp(np.log1p(-self.rate), losses))
 
     def step_losses(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         x = np.linspace(-12 * self.noise, 12 * self.noise + 1, POINTS)
@@ -178,7 +174,8 @@ class TwoNormals(Steps):
     name: ClassVar[str] = "two normals"
 
     def _losses(self, x: FloatArray) -> FloatArray:
-        return (x**2 - ((x - self.shift) / self.spread) ** 2) / 2 - np.log(self.spread)
+        squares = x**2 - ((x - self.shift) / self.spread) ** 2
+        return np.asarray(squares / 2 - np.log(self.spread))
 
     def step_losses(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         x = np.linspace(-12 * self.spread, 12 * self.spread + self.shift, POINTS)
@@ -194,7 +191,7 @@ class TwoNormals(Steps):
 
 @dataclass(frozen=True)
 class Responses(Steps):
-    """A choice among ``choices``, reported as it is with odds of e^pure_epsilon against each other one."""
+    """A choice among ``choices``, reported truly with odds of e^pure_epsilon against each other one."""
 
     pure_epsilon: float
     choices: int = 2
@@ -237,7 +234,7 @@ class RareRelease(Steps):
 
     def step_scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         released = member & (rng.random(member.shape) < self.chance)
-        return ndtri(rng.random(member.shape)) + self.mu * member + 100.0 * released
+        return np.asarray(rng.standard_normal(member.shape) + self.mu * member + 100.0 * released)
 
 
 #: Those on which prior weights were chosen, and others on which they are judged.

@@ -1,26 +1,24 @@
-"""How the prior weights of families and strengths were chosen: audits are stored so that any weights can be tried.
+"""How prior weights of families and strengths are chosen: audits are stored so that any can be tried.
 
-``python -m studies.weights make FOLDER`` simulates audits and stores, for every group of curves and law of
-strengths, the evidence as a function of epsilon; ``... try FOLDER`` prints how often 90 % intervals
-miss, for the weights in `CANDIDATES`.  Weights are chosen on mechanisms `CHOSEN_ON`, and judged
-in the study of the curve model, with other seeds and also on others.
+``python -m studies.weights make FOLDER`` simulates audits and stores, for every group of curves and law
+of strengths, the evidence as a function of epsilon; ``... try FOLDER`` prints how often 90 % intervals
+miss under the model's weights and under `CANDIDATES`.  Weights are chosen on `CHOSEN_ON`, and judged in
+the study of the curve model, with other seeds and on other mechanisms too.
 """
 
 from __future__ import annotations
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.curve.solve import Solution, solve
-from epsilometer.model.families import FAMILIES
 from epsilometer.model.family import Curves
 from epsilometer.model.models import CurveModel
 from epsilometer.model.strengths import FreeStrengths

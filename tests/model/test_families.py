@@ -228,7 +228,7 @@ def test_epsilon_and_delta_are_inverse(family: Family, leak: float, log_delta: f
         return
     reached = max(float(each) for each in family.delta(leak, epsilon))
     if epsilon > 0:
-        # Found to 1e-10 in epsilon, or 1e-11 of it, and no divergence changes faster than by 1 for each unit.
+        # Found to 1e-10 in epsilon, or 1e-11 of it; divergences change by at most 1 for each unit.
         assert reached == pytest.approx(delta, abs=2e-10 * max(1.0, 0.1 * epsilon))
         # The inverse: the leak with that epsilon, where delta determines it.
         assert family.leak_of(epsilon, delta) == pytest.approx(leak, rel=1e-5)
@@ -245,7 +245,9 @@ def test_no_leak_is_perfect_privacy(family: Family) -> None:
     if not family.pieces:
         at_nothing = float(family.epsilon(1.0, 0.0))
         # Pure DP for one family, and for caps.
-        assert at_nothing == getattr(family, "ratio", 1.0 if isinstance(family, Laplace) else np.inf)
+        assert at_nothing == getattr(
+            family, "ratio", 1.0 if isinstance(family, Laplace) else np.inf
+        )
         assert float(family.epsilon(0.0, 0.0)) == 0.0
 
 
@@ -297,7 +299,9 @@ def test_caps_are_between_their_limits(leak: float) -> None:
     rates = np.array([1e-6, 1e-3, 0.05, 0.3, 0.5, 0.8])
 
     def missed(family: Family, at: float = leak) -> NDArray[np.float64]:
-        return np.asarray(1 - Curves(family=family).seen_true_positives(rates, np.array([at]))[:, 0])
+        return np.asarray(
+            1 - Curves(family=family).seen_true_positives(rates, np.array([at]))[:, 0]
+        )
 
     np.testing.assert_allclose(missed(SmoothCap(ratio=1.0005)), missed(Laplace()), atol=2e-3)
     np.testing.assert_allclose(missed(SmoothCap(ratio=20.0)), missed(Gaussian()), atol=2e-3)

@@ -61,7 +61,10 @@ def test_a_told_family_keeps_its_prior() -> None:
     told = em.CurveModel(delta=1e-5, families=(em.families.Gaussian(),))
     assert (told.epsilon, told.strength) == (em.priors.HalfNormal(), FreeStrengths())
     averaged = em.CurveModel(delta=1e-5)
-    assert (averaged.epsilon, averaged.strength) == (em.priors.HalfCauchy(), FreeStrengths(full=0.3))
+    assert (averaged.epsilon, averaged.strength) == (
+        em.priors.HalfCauchy(),
+        FreeStrengths(full=0.3),
+    )
 
 
 def test_sentences_say_what_was_chosen() -> None:

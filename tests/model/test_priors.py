@@ -14,7 +14,9 @@ from scipy import stats
 from epsilometer.errors import InputError
 from epsilometer.model import priors
 
-Continuous = priors.HalfNormal | priors.HalfCauchy | priors.Exponential | priors.LogNormal | priors.Uniform
+Continuous = (
+    priors.HalfNormal | priors.HalfCauchy | priors.Exponential | priors.LogNormal | priors.Uniform
+)
 
 ORACLES: dict[Continuous, Any] = {
     priors.HalfNormal(): stats.halfnorm(scale=math.sqrt(10)),

@@ -54,7 +54,7 @@ class ScenarioOptions:
 
     def made(self) -> tuple[em.CountModel | em.CurveModel, Scenario]:
         """The model and the assumed truth."""
-        from epsilometer.model.families import FAMILIES
+        from epsilometer.model.families import Gaussian, Laplace
         from epsilometer.model.models import curve_model_of, model_of
 
         if self.model is not None:
@@ -79,7 +79,8 @@ class ScenarioOptions:
         if self.counted:
             count_model = model_of(self.delta, likelihood=self.likelihood)
             return count_model, em.goals.AssumedScenario(epsilon=self.epsilon, strength=strength)
-        curve = FAMILIES[_validate.one_of("curve", self.curve or CURVES[0], CURVES)]
+        name = _validate.one_of("curve", self.curve or CURVES[0], CURVES)
+        curve = Gaussian() if name == CURVES[0] else Laplace()
         truth = em.goals.AssumedCurve(epsilon=self.epsilon, family=curve, strength=strength)
         known = strength if self.known_strength else None
         words = {"family": self.family, "mixing": self.mixing, "strength": known}

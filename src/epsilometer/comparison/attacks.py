@@ -162,8 +162,8 @@ class Judge:
         # A coarse grid is enough: no verdict depends on the last digits of a table.
         posterior = CurveSettings().estimate_quickly(by_base, CurveModel(delta=self.delta))
         low, high = posterior.credible_interval("shown", self.level)
-        ends = low, float(posterior.shown.quantile(0.5)), high
-        shown = tuple(max(end, proof.at_least) for end in ends)
+        least, middle = proof.at_least, float(posterior.shown.quantile(0.5))
+        shown = max(low, least), max(middle, least), max(high, least)
         return AttackRow(attack=attack, points=points, roc=roc, proven=proof.at_least, shown=shown)
 
     def compared(

@@ -153,7 +153,11 @@ class CurveResult(Result):
         low, high = ours.credible_interval("epsilon", self.level)
         their_low, their_high = theirs.credible_interval("epsilon", self.level)
         if self.posterior.saturated:
-            return None if their_high >= low else f"The count model's interval ends at {their_high:.2f}."
+            return (
+                None
+                if their_high >= low
+                else f"The count model's interval ends at {their_high:.2f}."
+            )
         if their_high < low:
             where = "lies entirely below"
         elif their_low > high:

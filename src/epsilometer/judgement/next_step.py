@@ -173,7 +173,7 @@ def _narrow(result: CurveResult) -> str:
             f"{_range(shown)}"
         )
     return (
-        f"use stronger attacks or more {units.base}s: the {units.worst} is already known to show between "
+        f"use stronger attacks or more {units.base}s: the {units.worst} is known to show between "
         f"{_range(shown)}, so more {units.scored} per {units.base} would change little"
     )
 

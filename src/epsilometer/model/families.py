@@ -30,6 +30,25 @@ from epsilometer.model.shapes import HardCaps, Shape, SmoothCaps, VarianceRatios
 from epsilometer.model.shifted import Gaussian, SmoothCap, ThinTail
 from epsilometer.model.two_variances import TwoVariances
 
+__all__ = [
+    "AVERAGE",
+    "FAMILIES",
+    "FAMILY_KINDS",
+    "OLDER_FAMILY_NAMES",
+    "Gaussian",
+    "HardCap",
+    "HardCaps",
+    "Laplace",
+    "RandomizedResponse",
+    "SmoothCap",
+    "SmoothCaps",
+    "ThinTail",
+    "TwoVariances",
+    "VarianceRatios",
+    "check_families",
+    "families_of",
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Family):

@@ -24,7 +24,7 @@ from epsilometer.errors import InputError
 #: Beyond this e^epsilon nears the limit of double precision.
 LARGEST_CURVE_EPSILON = 600.0
 
-#: False-positive rates on each side of a half, and leaks, at which curves are searched for what they show.
+#: False-positive rates on each side of a half, and leaks, at which is searched what a curve shows.
 RATES_SEEN, LEAKS_SEEN, SMALLEST_SEEN = 16, 48, 1e-4
 
 
@@ -301,8 +301,8 @@ class Curves:
     def seen_epsilon(self, leak: FloatArray, delta: float, rate: float) -> FloatArray:
         """What error rates of at least ``rate`` show: at most log(1 / rate), however large the leak.
 
-        The largest log((TPR - delta) / FPR) over thresholds with FPR >= rate, or log((TNR - delta) / FNR)
-        over those with FNR >= rate.
+        The largest log((TPR - delta) / FPR) over thresholds with FPR >= rate, or
+        log((TNR - delta) / FNR) over those with FNR >= rate.
         """
         false_positives = np.concatenate(
             [np.geomspace(rate, 0.5, RATES_SEEN), 1 - np.geomspace(0.5, rate, RATES_SEEN)[1:]]
@@ -313,7 +313,9 @@ class Curves:
         false = false_positives[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             above = np.log(np.maximum(true_positives - delta, 0.0) / false)
-            below = np.log(np.maximum(1 - false - delta, 0.0) / np.maximum(1 - true_positives, rate))
+            below = np.log(
+                np.maximum(1 - false - delta, 0.0) / np.maximum(1 - true_positives, rate)
+            )
         seen = np.maximum(np.nanmax(np.maximum(above, below), axis=0), 0.0)
         seen[0] = 0.0
         return np.asarray(np.interp(leak, some, np.maximum.accumulate(seen)))

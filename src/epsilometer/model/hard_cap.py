@@ -19,9 +19,9 @@ from epsilometer.model.shifted import Gaussian, leak_with, solved
 class HardCap(Family):
     """The larger of the Gaussian trade-off function and that of (ratio leak, 0)-DP.
 
-    k-fold compositions of pure mechanisms have a ratio of about sqrt(k).  The score is normal without the
-    point; with it, its upper tail is the smallest of Phi(leak - x), e^c Phi(-x) and 1 - e^-c Phi(x), for
-    c = ratio leak.  So the curve is Gaussian between two cuts, and straight beyond them.
+    k-fold compositions of pure mechanisms have a ratio of about sqrt(k).  The score is normal without
+    the point; with it, its upper tail is the smallest of Phi(leak - x), e^c Phi(-x) and 1 - e^-c Phi(x),
+    for c = ratio leak.  So the curve is Gaussian between two cuts, and straight beyond them.
 
     Parameters
     ----------

@@ -22,13 +22,15 @@ def _value(table: Table, step: float, x: float, column: int) -> float:
     """The log tail (column 0) or log density (2) at x >= 0."""
     last = len(table) - 1
     if x >= last * step:
-        return table[last, column] + table[last, column + 1] * (x - last * step)
+        return float(table[last, column] + table[last, column + 1] * (x - last * step))
     cell = int(x / step)
     u = x / step - cell
     left, right = table[cell, column], table[cell + 1, column]
     rise, fall = step * table[cell, column + 1], step * table[cell + 1, column + 1]
     bend = left - right
-    return left + u * (rise + u * (-3 * bend - 2 * rise - fall + u * (2 * bend + rise + fall)))
+    return float(
+        left + u * (rise + u * (-3 * bend - 2 * rise - fall + u * (2 * bend + rise + fall)))
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -40,7 +42,7 @@ def _slope(table: Table, step: float, x: float) -> float:
     slope = table[cell, 3]
     if cell < last:
         slope += (size / step - cell) * (table[cell + 1, 3] - slope)
-    return slope if x >= 0 else -slope
+    return float(slope if x >= 0 else -slope)
 
 
 @njit(nogil=True, cache=True)
@@ -105,9 +107,7 @@ def upper_quantiles(
 
 
 @njit(nogil=True, cache=True)
-def _mixed(
-    table: Table, step: float, x: float, shift: float, part: float
-) -> tuple[float, float]:
+def _mixed(table: Table, step: float, x: float, shift: float, part: float) -> tuple[float, float]:
     """Log tail of noise, ``part`` of it shifted, and the slope of that."""
     tail = (1 - part) * math.exp(_log_tail(table, step, x))
     density = (1 - part) * math.exp(_value(table, step, abs(x), 2))
@@ -143,7 +143,9 @@ def epsilons(
             if lost < seen:
                 left = -math.expm1(lost - seen)
                 excess = seen + math.log(left) - math.log(delta)
-                fall = (_slope(table, step, x - move) - _slope(table, step, x)) * math.exp(lost - seen)
+                fall = (_slope(table, step, x - move) - _slope(table, step, x)) * math.exp(
+                    lost - seen
+                )
                 if fall > 0:
                     new = x + excess * left / fall
             else:

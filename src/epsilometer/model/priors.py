@@ -289,5 +289,6 @@ class Beta(_Continuous, StrengthPrior):
 
 #: Prior classes by the name used in files; register new ones here.
 PRIORS = {
-    kind.__name__: kind for kind in (HalfNormal, HalfCauchy, Exponential, LogNormal, Uniform, Beta, Fixed)
+    kind.__name__: kind
+    for kind in (HalfNormal, HalfCauchy, Exponential, LogNormal, Uniform, Beta, Fixed)
 }

@@ -51,8 +51,7 @@ class Shape(ABC):
         # Rounded, so that a divided cell and its middle part have the same family.
         middle = [float(f"{value:.6g}") for value in np.sqrt(ends[1:] * ends[:-1]).tolist()]
         return [
-            (self.family(value), part)
-            for value, part in zip(middle, share.tolist(), strict=True)
+            (self.family(value), part) for value, part in zip(middle, share.tolist(), strict=True)
         ]
 
 

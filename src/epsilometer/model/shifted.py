@@ -86,7 +86,7 @@ class Shifted(Family):
 
     @lru_cache(maxsize=256)  # noqa: B019 (families are small and hashable)
     def _table(self) -> FloatArray:
-        x = self._step * np.arange(TABLE_SIZE)
+        x = np.asarray(self._step * np.arange(TABLE_SIZE), dtype=np.float64)
         tail, density = self._log_tail(x), self._log_density(x)
         return np.stack([tail, -np.exp(density - tail), density, self._slope(x)], axis=1)
 
@@ -212,7 +212,7 @@ class SmoothCap(Shifted):
     """Noise whose logistic function is Beta(p, p): between Laplace and Gaussian.
 
     The log likelihood ratio is at most ``ratio`` times the leak, and the leak is the shift in standard
-    deviations of the normal noise that is nearest: 1 is Laplace noise, sqrt(2) hyperbolic secant, sqrt(3)
+    deviations of the nearest normal noise: 1 is Laplace noise, sqrt(2) hyperbolic secant, sqrt(3)
     logistic, and a large ratio Gaussian.
 
     Parameters
@@ -320,7 +320,9 @@ class ThinTail(Shifted):
         return np.where(tail > 1e-290, np.log(np.maximum(tail, 1e-290)), far)
 
     def _log_density(self, x: FloatArray) -> FloatArray:
-        return np.asarray(-(np.abs(x) ** self.power) - math.log(2) - math.lgamma(1 + 1 / self.power))
+        return np.asarray(
+            -(np.abs(x) ** self.power) - math.log(2) - math.lgamma(1 + 1 / self.power)
+        )
 
     def _slope(self, x: FloatArray) -> FloatArray:
         return np.asarray(-self.power * np.sign(x) * np.abs(x) ** (self.power - 1))

@@ -93,9 +93,7 @@ class TwoVariances(Family):
         mu, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
         leaks, epsilons = mu.ravel(), eps.ravel()
         wide, narrow = np.empty(leaks.shape), np.empty(leaks.shape)
-        all_divergences(
-            self._centre(leaks), self._width(leaks), leaks, epsilons, wide, narrow
-        )
+        all_divergences(self._centre(leaks), self._width(leaks), leaks, epsilons, wide, narrow)
         forward, backward = (narrow, wide) if self.exchanged else (wide, narrow)
         return forward.reshape(mu.shape), backward.reshape(mu.shape)
 

@@ -34,7 +34,9 @@ def leak_of(curves: Curves, epsilon: float, delta: float) -> float:
 
 def seen_of(curves: Curves, leaks: NDArray[np.float64], delta: float, rate: float) -> float:
     """The most that these leaks show at rates of at least ``rate``, over many thresholds."""
-    false = np.unique(np.concatenate([np.geomspace(rate, 1, 2000), 1 - np.geomspace(1e-9, 1, 2000)]))
+    false = np.unique(
+        np.concatenate([np.geomspace(rate, 1, 2000), 1 - np.geomspace(1e-9, 1, 2000)])
+    )
     false = false[(false >= rate) & (false < 1)]
     true = curves.seen_true_positives(false, leaks)
     with np.errstate(divide="ignore", invalid="ignore"):

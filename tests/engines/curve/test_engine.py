@@ -14,11 +14,11 @@ import epsilometer as em
 from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
+from epsilometer.model.families import FAMILIES
 from epsilometer.model.family import LARGEST_CURVE_EPSILON, Curves
 from epsilometer.model.strengths import LARGEST_CONCENTRATION
-from epsilometer.model.families import FAMILIES
-from tests.engines.curve.simulation import seen_of
 from tests.engines.curve.oracles import reference_scores, scores_in_order
+from tests.engines.curve.simulation import seen_of
 
 FloatArray = NDArray[np.float64]
 TAILS = [0.05, 0.5, 0.95]

@@ -17,8 +17,7 @@ from arviz_stats import base as arviz_base
 
 import epsilometer as em
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
-from epsilometer.engines.curve.posterior import FOR_BASES, CurvePosterior
-from epsilometer.engines.curve.solve import solve
+from epsilometer.engines.curve.posterior import CurvePosterior
 from epsilometer.engines.estimate import estimate
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
@@ -383,4 +382,3 @@ def test_another_prior_is_estimating_with_it(posterior: CurvePosterior) -> None:
         expected.quantile("epsilon", [0.05, 0.5, 0.95]),
         rtol=0.02,
     )
-

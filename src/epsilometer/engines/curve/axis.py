@@ -1,8 +1,9 @@
-"""Where probabilities are computed: leaks of the algorithm, and of a base, dense where likelihoods are sharp.
+"""Where probabilities are computed: leaks of the algorithm and of a base, dense where it matters.
 
 Every table is described by peaks: the place and the width, in log leak, of the likelihood of all bases
-together, of the posterior if all bases leak the same, and of the likelihood of each base.  Steps are a fraction of the narrowest peak nearby and grow away from peaks,
-where likelihoods are averages over many strengths, or hardly change.
+together, of the posterior if all bases leak the same, and of the likelihood of each base.  Steps are a
+fraction of the narrowest peak nearby and grow away from peaks, where likelihoods are averages over many
+strengths, or hardly change.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def axis_for(
     tops, common, single = [], [], []
     for table, log_prior in zip(tables, priors, strict=True):
         top = float(np.log(table.leaks[-1]))
-        scan = top - SCAN_STEP * np.arange(int(-np.log(SMALLEST_LEAK) / SCAN_STEP))
+        scan = top - SCAN_STEP * np.arange(0.0, int(-np.log(SMALLEST_LEAK) / SCAN_STEP))
         logs = table.at(np.exp(scan))
         together = np.interp(scan[::-1] + np.log(fixed), scan[::-1], logs.sum(axis=0)[::-1])[::-1]
         posterior = together + log_prior(scan)

@@ -103,7 +103,9 @@ class CurveSettings:
                 on_message(f"refinement step {refinement}")
             accuracy = self.accuracy(refinement, len(ranked))
             cells = posterior.accuracy.cells
-            if refinement < self.most_levels:  # the same leaks: interpolation was checked when they were chosen
+            if (
+                refinement < self.most_levels
+            ):  # the same leaks: interpolation was checked when they were chosen
                 tables = finer(ranked, posterior.tables, accuracy, _heavy(posterior.solution))
             else:
                 left = {(table.family, table.rate) for table in posterior.tables}

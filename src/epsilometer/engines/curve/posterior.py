@@ -69,9 +69,9 @@ class CurveAccuracy(Accuracy):
 class CurvePosterior(Posterior, view="results.POSTERIOR"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
-    Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (what the
-    base that leaks most shows at error rates of at least 1 / N, for N models) and ``strength`` (mean
-    over attacks; 1: every attack was the best possible).
+    Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (what
+    the base that leaks most shows at error rates of at least 1 / N, for N models) and ``strength``
+    (mean over attacks; 1: every attack was the best possible).
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ class Resolution(NamedTuple):
     means: int
     concentrations: int
     region: Region = EVERYWHERE
-    cells: Cells = {}
+    cells: Cells = {}  # noqa: RUF012 (never changed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +49,8 @@ class LeakGrid:
     """One table on the axis.
 
     ``log_common`` is the log likelihood of all bases at each row, if they have the same leak;
-    ``likelihood`` that of each base at each column, relative to its best, of which ``log_top`` is the sum.
+    ``likelihood`` that of each base at each column, relative to its best; ``log_top`` is the sum of
+    the logs of these.
     """
 
     table: Table
@@ -178,9 +179,7 @@ def _log_density(component: Component, model: CurveModel, places: FloatArray) ->
     return np.asarray(np.interp(places[::-1], some[::-1], logs[::-1])[::-1])
 
 
-def _log_prior(
-    component: Component, table: Table, axis: Axis, model: CurveModel
-) -> FloatArray:
+def _log_prior(component: Component, table: Table, axis: Axis, model: CurveModel) -> FloatArray:
     """Log prior probability of the cell around each leak, including that of the component."""
     leaks, edges = np.exp(axis.rows), np.exp(axis.row_edges)
     inside = leaks <= table.leaks[-1] * (1 + 1e-9)

@@ -72,7 +72,9 @@ def _fill(
                 first, last = integral[cell + 1], integral[cell]
                 rise, end = width * reached[cell + 1], width * reached[cell]
                 bend = first - last
-                cubic = first + u * (rise + u * (-3 * bend - 2 * rise - end + u * (2 * bend + rise + end)))
+                cubic = first + u * (
+                    rise + u * (-3 * bend - 2 * rise - end + u * (2 * bend + rise + end))
+                )
                 value += (1 - full) * cubic
             if column > 0:
                 # The mean of the distribution function between neighbouring columns.

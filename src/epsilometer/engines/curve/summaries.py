@@ -130,7 +130,10 @@ def drawn_means(
 
 
 class Part(NamedTuple):
-    """Probabilities of leaks under one component: edges of cells, largest first, a column for each base."""
+    """Probabilities of leaks under one component.
+
+    Edges of cells, largest first, and a column of probabilities for each base.
+    """
 
     component: int
     edges: FloatArray
@@ -270,9 +273,7 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
         for which in np.unique(distributions[(components == number) & ~nothing]).tolist():
             chosen = np.flatnonzero((components == number) & (distributions == which) & ~nothing)
             place = rows[chosen]
-            leak[chosen] = np.exp(
-                edges[place] + within[chosen] * (edges[place + 1] - edges[place])
-            )
+            leak[chosen] = np.exp(edges[place] + within[chosen] * (edges[place + 1] - edges[place]))
             if np.isinf(solution.distributions.concentrations[which]):
                 value = float(solution.distributions.means[which])
                 base_leak[chosen] = value * leak[chosen, None]

@@ -118,7 +118,9 @@ class Table:
         deep = logs < near
         if deep.any():
             # Values there are rough: use a curve that never rises above its points.
-            slopes = np.where(deep, PchipInterpolator(leaks, logs, axis=1).derivative()(leaks), slopes)
+            slopes = np.where(
+                deep, PchipInterpolator(leaks, logs, axis=1).derivative()(leaks), slopes
+            )
         return CubicHermiteSpline(leaks, logs, slopes, axis=1)
 
     @cached_property
@@ -264,6 +266,7 @@ def _difference(
     low, high = (float(x) for x in reference.leaks[near][[0, -1]])
     place = end * np.linspace(0.0, 1.0, 500) ** DENSER
     aligned = curves.family.gaussian_leak(place)
+    assert aligned is not None  # of families that follow the reference
     wanted = np.append(low / 2, np.linspace(low, high, NEAR_LEAKS))
     inside = np.interp(wanted, aligned, place)
     beyond = np.geomspace(min(max(inside[-1], 1e-3), end / 2), end, BEYOND_LEAKS + 1)[1:]
@@ -419,9 +422,7 @@ def _poorly_predicted(
     return np.asarray(bad[:-1] | bad[1:])
 
 
-def _live(
-    logs: FloatArray, depth: float = FAR_BELOW, prior: FloatArray | float = 0.0
-) -> BoolArray:
+def _live(logs: FloatArray, depth: float = FAR_BELOW, prior: FloatArray | float = 0.0) -> BoolArray:
     """Intervals that may matter."""
     # The best may lie next to the best one seen.
     wide = _with_neighbours(_near(logs, depth, prior))

@@ -59,13 +59,22 @@ def answer_chart(result: Result) -> Chart:
         if isinstance(result, CurveResult) and parameter == "shown":
             low, high = result.shown
             middle = min(max(posterior.median("shown"), low), high)
-            marks += [*_row(place, low, middle, high, colour, name), Note(_shown_text(low, high), place, low)]
+            marks += [
+                *_row(place, low, middle, high, colour, name),
+                Note(_shown_text(low, high), place, low),
+            ]
         elif open_ended:
             low, high = posterior.credible_interval(parameter, level)
-            marks += [*_arrow(low, place, colour, end, name), Note(pair_text(low, high), place, low)]
+            marks += [
+                *_arrow(low, place, colour, end, name),
+                Note(pair_text(low, high), place, low),
+            ]
         else:
             row = style.interval_row(place, posterior, parameter, level, colour, name)
-            median, ends = posterior.median(parameter), posterior.credible_interval(parameter, level)
+            median, ends = (
+                posterior.median(parameter),
+                posterior.credible_interval(parameter, level),
+            )
             marks += [row, Note(estimate_text(median, *ends), place, median)]
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)

@@ -69,7 +69,9 @@ def parameter_table(posterior: CountPosterior | CurvePosterior, level: float = L
         fixed = "" if name in posterior.parameters else " (fixed)"
         low, high = posterior.credible_interval(name, level)
         # Without an upper limit, means and medians are the prior's.
-        middle = (posterior.median(name), posterior.mean(name)) if np.isfinite(high) else (None, None)
+        middle = (
+            (posterior.median(name), posterior.mean(name)) if np.isfinite(high) else (None, None)
+        )
         rows.append((f"{label}{fixed}", middle[0], low, high, middle[1]))
     notes = [f"delta = {posterior.model.delta:g}; {posterior.engine_description}."]
     columns = ("", "median", *tails(level), "mean")

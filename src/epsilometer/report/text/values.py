@@ -87,10 +87,9 @@ def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict
 
 def _curve_values(result: CurveResult) -> dict[str, Any]:
     posterior, at_level = result.posterior, {"level": result.level}
-    low, high = posterior.credible_interval("epsilon", result.level)
     return {
         "saturated": posterior.saturated,
-        "upper": high,
+        "upper": posterior.credible_interval("epsilon", result.level)[1],
         "shown_at_least": result.shown[0],
         "most_shown": posterior.most_shown,
         "no_leak": posterior.solution.no_leak,
