@@ -71,11 +71,13 @@ def open_result(path: Path) -> Result:
     beside = readers[0] if readers else None
     if not known:
         return result_of(posterior, beside=beside)
-    low = posterior.credible_interval("epsilon", known["epsilon"]["level"])[0]
-    if abs(known["epsilon"]["interval"][0] - low) > SAME * max(1.0, low):
+    open_ended = getattr(posterior, "saturated", False)
+    median = 0.0 if open_ended else posterior.median("epsilon")
+    written = known["epsilon"].get("median", 0.0)  # none without an upper limit
+    if abs(written - median) > SAME * max(1.0, median):
         raise InputError(
-            f"{path / SUMMARY}: is of another result than {POSTERIOR} (lower end "
-            f"{known['epsilon']['interval'][0]:g} against {low:g}); write the result again, or give "
+            f"{path / SUMMARY}: is of another result than {POSTERIOR} (median "
+            f"{written:g} against {median:g}); write the result again, or give "
             f"the file {POSTERIOR} itself."
         )
     if posterior.provenance.engine != CURVE:
@@ -167,7 +169,7 @@ def _model() -> Any:
         model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
     class Epsilon(Part):
-        median: float
+        median: float | None = None
         level: float = Field(gt=0, lt=1)
 
     class Claim(Part):

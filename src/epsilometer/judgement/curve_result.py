@@ -22,6 +22,9 @@ from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.posteriors.tabulated import Tabulated
 
+#: Probability below which a family's own fit is not checked.
+IMPROBABLE = 0.01
+
 #: What is said where an estimate has no upper end.
 NO_LIMIT = "these data set no upper limit of epsilon"
 
@@ -126,9 +129,11 @@ class CurveResult(Result):
 
     @cached_property
     def poorly_fitting_families(self) -> dict[str, str]:
-        """Families that do not fit, by name, with the reason, including improbable families."""
+        """Families that do not fit, by name, with the reason; improbable ones do not matter."""
         reasons = {}
         for name in self.model.used:
+            if self.posterior.family_probability(name) < IMPROBABLE:
+                continue
             self._tell(f"predictive check, {name}")
             try:
                 check = check_rocs(

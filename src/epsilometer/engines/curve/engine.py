@@ -34,7 +34,7 @@ AT_THE_END = 1e-6
 LONGER = 1.7
 
 #: The largest probability in a cell of a shape, in the first step, and how often cells are divided.
-MOST_IN_CELL, MOST_DIVISIONS = 0.15, 1
+MOST_IN_CELL, MOST_DIVISIONS = 0.2, 1
 
 
 #: Probability of curves that need no finer likelihood.
@@ -83,7 +83,7 @@ class CurveSettings:
         # A curve that does not fit moves shares far: refinement steps must not share a window.
         reach = 10.0 + 4.0 * max(refinement - 1, 0)
         # Errors of many bases add up, though not all with the same sign.
-        return Accuracy(step, reach, 0.02 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
+        return Accuracy(step, reach, 0.03 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
 
     def estimate(
         self,
@@ -98,24 +98,30 @@ class CurveSettings:
         ranked.check()
         start = time.perf_counter()
         posterior, farthest = self._first(ranked, model, on_message)
+        likelihoods_error = np.inf
         for refinement in range(2, self.most_levels + 1):
             if on_message is not None:
                 on_message(f"refinement step {refinement}")
             accuracy = self.accuracy(refinement, len(ranked))
-            cells = posterior.accuracy.cells
-            if (
-                refinement < self.most_levels
-            ):  # the same leaks: interpolation was checked when they were chosen
-                tables = finer(ranked, posterior.tables, accuracy, _heavy(posterior.solution))
-            else:
+            cells, tables = posterior.accuracy.cells, posterior.likely_tables
+            if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
+                tables += tuple(
+                    table
+                    for table in posterior.tables
+                    if table.family == REFERENCE and table not in tables
+                )
+                tables = finer(ranked, tables, accuracy, _heavy(posterior.solution))
+            elif likelihoods_error > self.tolerance / 2:
                 left = {(table.family, table.rate) for table in posterior.tables}
                 components = [c for c in model.components_of(cells) if key_of(c) in left]
                 tables = make_tables(ranked, components, model, farthest, accuracy)
+            else:
+                tables = posterior.tables
             # Only strength distributions that the previous step left.
             region = region_of(posterior.solution, posterior.resolution)
-            after = self._divided(
-                self._posterior(ranked, model, tables, refinement, region, cells), farthest
-            )
+            same = self._posterior(ranked, model, tables, refinement, region, cells)
+            likelihoods_error = _difference(posterior, same)
+            after = self._divided(same, farthest)
             error = _difference(posterior, after)
             posterior = replace(after, accuracy=replace(after.accuracy, error=error))
             if error <= self.tolerance:

@@ -42,6 +42,9 @@ FAR, FAR_MATTERS = 50.0, 0.005
 #: Probability of a component below which it is left out.
 RARE = 2e-5
 
+#: The same for other priors, and for finer steps.
+RULED_OUT = 1e-9
+
 #: The same for distributions of epsilon, whose tails are asked for.
 NEGLIGIBLE = 1e-8
 
@@ -154,11 +157,13 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         size = _validate.whole_number("size", size)
         drawn = summaries.draw_leaks(self.solution, size, rng=rng)
         epsilon = np.zeros(size)
-        leak = np.zeros(drawn.base_leak.shape)
+        shown, leak = np.zeros(size), np.zeros(drawn.base_leak.shape)
         for number in np.unique(drawn.component[drawn.component >= 0]).tolist():
             rows = drawn.component == number
             curves = self.solution.components[number].curves
             epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
+            worst = drawn.base_leak[rows].max(axis=1)
+            shown[rows] = curves.seen_epsilon(worst, self.model.delta, self.finest_rate)
             for base, rate in enumerate(self._rates.tolist()):
                 seen = curves.seen_epsilon(drawn.base_leak[rows, base], self.model.delta, rate)
                 # Never more than the algorithm's own: both are computed with small errors.
@@ -167,7 +172,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         strength = summaries.drawn_means(self.solution, region, which, rng=rng)
         return {
             "epsilon": epsilon,
-            "shown": leak.max(axis=1),
+            "shown": np.minimum(shown, epsilon),
             "strength": strength,
             "leak": leak,
             "family": drawn.component.astype(float),
@@ -399,8 +404,20 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def with_prior(self, prior: Prior) -> CurvePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
-        solution = solve(model, self.tables, self.resolution)
+        solution = solve(model, self.likely_tables, self.resolution)
         return replace(self, model=model, solution=solution)
+
+    @property
+    def likely_tables(self) -> tuple[Table, ...]:
+        """Tables with any probability, also if a prior changes it a thousandfold."""
+        weights, grids = np.zeros(len(self.solution.grids)), self.solution.grids
+        np.add.at(weights, np.array(self.solution.grid_of), self.solution.weights)
+        kept = {
+            id(grid.table)
+            for grid, weight in zip(grids, weights, strict=True)
+            if weight > RULED_OUT
+        }
+        return tuple(table for table in self.tables if id(table) in kept) or self.tables
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities concatenated; no leak comes last."""
