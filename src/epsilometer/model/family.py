@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.interpolate import PchipInterpolator
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
@@ -25,7 +26,7 @@ from epsilometer.errors import InputError
 LARGEST_CURVE_EPSILON = 600.0
 
 #: False-positive rates on each side of a half, and leaks, at which is searched what a curve shows.
-RATES_SEEN, LEAKS_SEEN, SMALLEST_SEEN = 16, 48, 1e-4
+RATES_SEEN, LEAKS_SEEN, SMALLEST_SEEN = 16, 128, 1e-3
 
 
 def _bisected(
@@ -308,7 +309,8 @@ class Curves:
             [np.geomspace(rate, 0.5, RATES_SEEN), 1 - np.geomspace(0.5, rate, RATES_SEEN)[1:]]
         )
         # Smooth, and nearly linear in small leaks, so few leaks suffice.
-        some = float(leak.max()) * np.append(0.0, np.geomspace(SMALLEST_SEEN, 1.0, LEAKS_SEEN))
+        end = float(np.max(leak))
+        some = np.append(0.0, np.geomspace(min(SMALLEST_SEEN, end / 2), max(end, 1e-9), LEAKS_SEEN))
         true_positives = self.seen_true_positives(false_positives, some)
         false = false_positives[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -318,7 +320,7 @@ class Curves:
             )
         seen = np.maximum(np.nanmax(np.maximum(above, below), axis=0), 0.0)
         seen[0] = 0.0
-        return np.asarray(np.interp(leak, some, np.maximum.accumulate(seen)))
+        return np.asarray(PchipInterpolator(some, np.maximum.accumulate(seen))(leak))
 
     def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
         """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.

