@@ -199,7 +199,7 @@ CONTROL = CurveCell(
 
 
 #: Runs of each size.
-RUNS = {(1, 100): 30, (5, 100): 60, (20, 100): 30, (1, 1000): 20}
+RUNS = {(1, 100): 20, (5, 100): 40, (20, 100): 20, (1, 1000): 20}
 
 
 def plan(*, quick: bool = False) -> Plan:
