@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from epsilometer.engines.curve.engine import CurveSettings
-from epsilometer.engines.curve.solve import Solution
 from epsilometer.model.families import AVERAGE, FAMILIES, families_of
-from epsilometer.model.family import Curves, mixing_of
+from epsilometer.model.mixing import mixing_of
 from epsilometer.model.models import CurveModel
 from epsilometer.model.priors import HalfNormal
 from epsilometer.model.strengths import FreeStrengths
@@ -79,7 +78,7 @@ class CurveCell(Cell):
     kind: ClassVar[str] = "ProfileCell"
 
     def judge_one(self, significance: float, rng: np.random.Generator) -> Tallies:
-        """One audit; ``plain_above`` and ``plain_below`` are of its interval under the plain prior."""
+        """One audit; ``no_limit`` counts intervals without an upper end."""
         model = CurveModel(delta=self.delta, mixing=mixing_of(self.mixing), **self._families())
         scores = draw_bases(
             self.mechanism,
@@ -92,17 +91,13 @@ class CurveCell(Cell):
         )
         posterior = CurveSettings().estimate_quickly(scores, model)
         truth = self.mechanism.epsilon(self.delta)
-        plain = probability_under_plain_prior(posterior.solution, truth)
         quantiles = posterior.quantile("epsilon", [significance, 0.5, 1 - significance])
         if posterior.saturated:
             quantiles[0] = min(quantiles[0], posterior.most_shown)
         tally = interval_tally(quantiles, truth)
         if posterior.saturated:
             tally["below"] = 0
-        tally |= {"no_limit": int(posterior.saturated)}
-        tally |= {"plain_above": int(plain < significance)}
-        tally |= {"plain_below": int(plain > 1 - significance)}
-        return {WHOLE_CURVE: tally}
+        return {WHOLE_CURVE: tally | {"no_limit": int(posterior.saturated)}}
 
     def _families(self) -> dict[str, Any]:
         """The families that are averaged, with the prior and the strengths that go with them."""
@@ -129,51 +124,6 @@ class CurveCell(Cell):
         columns = columns_of(tallies[WHOLE_CURVE])
         means = {name: columns.pop(name) for name in ("mean_low", "mean_median", "mean_high")}
         yield COVERAGE, place | columns | means
-
-
-# --- the plain prior, for comparison with the model's own -------------------------------------------
-
-#: Prior probabilities of: all attacks the best possible; a mixture, all rates equally likely.
-PLAIN_BEST, PLAIN_MIXED = 0.5, 0.5
-
-
-def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
-    """Posterior probability of at most ``epsilon`` under a plain prior, all families equally likely.
-
-    The plain prior assigns one half to "every attack is the best" and one half to mixtures, a uniform
-    distribution to means of strengths, and nothing to no leak at all.  The probabilities of a solution
-    are a prior times a likelihood, so another prior over the same families and distributions only
-    changes weights.
-    """
-    distributions, model = solution.distributions, solution.model
-    ratio = np.ones(len(distributions.weights))
-    if model.strength.fixed_value is None:
-        best = np.isinf(distributions.concentrations)
-        # Means have density 2 (1 - m) in the model, and 1 here.
-        others = (1 - PLAIN_BEST) / (1 - model.strength.best_possible)
-        ratio = np.where(
-            best,
-            PLAIN_BEST / model.strength.best_possible,
-            others / (2 * (1 - distributions.means) + best),
-        )
-    below = total = 0.0
-    for number, component in enumerate(solution.components):
-        mass = ratio @ solution.probability[number]
-        mass = mass * _plain_share(component.curves, model) / component.probability
-        edges = component.curves.epsilon(solution.edges, model.delta)[::-1]
-        reached = np.append(0.0, np.cumsum(mass[::-1]))
-        below += float(np.interp(epsilon, edges, reached, left=0.0))
-        total += float(mass.sum())
-    return below / total
-
-
-def _plain_share(curves: Curves, model: CurveModel) -> float:
-    """Prior probability of curves under the plain prior, up to a factor."""
-    several = len({component.curves.rate for component in model.components})
-    if several == 1:
-        return 1.0
-    interpretations = 2 * (several - 1)
-    return PLAIN_MIXED / interpretations if curves.mixed else 1 - PLAIN_MIXED
 
 
 # --- the plan ---------------------------------------------------------------------------------------
@@ -318,12 +268,14 @@ def curve_table(rows: Sequence[Row], significance: float, **more: Callable[[Row]
                 f"{row.models:,}",
                 f"{row.runs:,}",
                 *(row.percent(column) for column in ("covers", "above", "below")),
+                row.percent("no_limit"),
                 *(f"{end:.2f}" for end in (row.mean_low, row.mean_median, row.mean_high)),
                 *(value(row) for value in more.values()),
             ]
         )
     names = (
-        "mechanism|true ε|bases|models per hypothesis|runs|covers|above|below|mean 5 %|50 %|95 %"
+        "mechanism|true ε|bases|models per hypothesis|runs|covers|above|below|no limit|"
+        "mean 5 %|50 %|95 %"
     )
     return markdown([*names.split("|"), *(name.replace("_", " ") for name in more)], lines)
 
@@ -336,24 +288,6 @@ def _count_coverage(row: Row) -> str:
             if same == (row.name, row.power, row.bases, row.models):
                 return f"{100 - 100 * (other.above + other.below) / other.runs:.1f} %"
     return "-"
-
-
-def _prior_table(rows: Sequence[Row]) -> str:
-    """Failures under the simple and the default prior, in the same runs, over all sizes."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        if section_of(row) not in DELIBERATE:
-            known = ", known rate" if section_of(row) is Section.TOLD else ""
-            power = f"power {row.power:g}{known}"
-            attacks = f"strengths {row.strengths}" if row.strengths else power
-            groups.setdefault((row.name, attacks), []).append(row)
-    lines = []
-    for names, own in groups.items():
-        columns = ("runs", "plain_above", "above", "plain_below", "below")
-        whole = Row(**{name: sum(getattr(row, name) for row in own) for name in columns})
-        lines.append([*names, f"{whole.runs:,}", *(whole.percent(name) for name in columns[1:])])
-    header = ["mechanism", "attacks", "runs", "above: simple", "default", "below: simple"]
-    return markdown([*header, "default"], lines)
 
 
 def verdict_text(rows: Sequence[Row], significance: float) -> str:
@@ -445,6 +379,6 @@ def blocks(tables: Tables, significance: float) -> dict[str, str]:
         "curve-half": table(Section.WEAKER, count_model_covers=_count_coverage),
         "curve-told": table(Section.TOLD),
         "curve-strengths": table(Section.STRENGTHS, strengths=lambda row: str(row.strengths)),
+        "curve-before": table(Section.BEFORE),
         "curve-short": f"{_prior_text(rows)}\n\n{shortfall_table(rows, significance)}",
-        "curve-prior": _prior_table(rows),
     }

@@ -19,7 +19,7 @@ from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
 from epsilometer.model.families import families_of
-from epsilometer.model.family import NoMixing
+from epsilometer.model.mixing import NoMixing
 from epsilometer.model.models import CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import FixedStrength

@@ -11,10 +11,10 @@ from epsilometer.model.families import ThinTail as ThinTail
 from epsilometer.model.families import TwoVariances as TwoVariances
 from epsilometer.model.families import VarianceRatios as VarianceRatios
 from epsilometer.model.family import Curves as Curves
-from epsilometer.model.family import FreeMixing as FreeMixing
-from epsilometer.model.family import KnownMixing as KnownMixing
 from epsilometer.model.family import MixtureInterpretation as MixtureInterpretation
-from epsilometer.model.family import NoMixing as NoMixing
+from epsilometer.model.mixing import FreeMixing as FreeMixing
+from epsilometer.model.mixing import KnownMixing as KnownMixing
+from epsilometer.model.mixing import NoMixing as NoMixing
 from epsilometer.model.strengths import FixedStrength as FixedStrength
 from epsilometer.model.strengths import FreeStrengths as FreeStrengths
 

@@ -111,7 +111,7 @@ def test_a_pilot_may_be_scores(tmp_path: Path, shell: Shell) -> None:
 
 def test_nothing_to_do_is_said_and_leaves_no_figure(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    assert shell.said(*CURVE, "--width", "9", "--output", str(tmp_path), "--force").startswith(
+    assert shell.said(*CURVE, "--width", "60", "--output", str(tmp_path), "--force").startswith(
         "Nothing needs to be measured"
     )
     assert not (tmp_path / "plan.png").exists()

@@ -21,6 +21,8 @@ from epsilometer.judgement.claims import NoPromise
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
 from epsilometer.measurement.engine import LargestClaim
+from epsilometer.model.family import Family
+from epsilometer.model.shapes import Shape
 from epsilometer.training.accounting import accounted_epsilon
 from tests.drawn import error_counts
 from tests.report.count_results import sampled, small_plan
@@ -64,6 +66,7 @@ SETTINGS_AND_PARTS = {
     or kind.__module__.startswith(
         ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.family")
     )
+    or issubclass(kind, Family | Shape)
 }
 
 #: Settings, assumptions, attacks, designs, stores, and rows of a result's table: nothing to draw.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model import family as mixtures
+from epsilometer.model import mixing
 from epsilometer.model.families import Gaussian, Laplace, RandomizedResponse, TwoVariances
 from epsilometer.model.family import Family
 from studies import mechanisms
@@ -216,35 +217,35 @@ def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
 
 
 def test_every_rate_and_reading_has_prior_weight() -> None:
-    found = mixtures.FreeMixing().curves(Gaussian())
-    assert len(found) == 1 + 2 * len(mixtures.MIXING_RATES)
+    found = mixing.FreeMixing().curves(Gaussian())
+    assert len(found) == 1 + 2 * len(mixing.MIXING_RATES)
     assert all(share > 0 for _, share in found)
     kinds = {(each.rate, each.interpretation) for each, _ in found if each.mixed}
     assert kinds == {
         (rate, interpretation)
-        for rate in mixtures.MIXING_RATES
+        for rate in mixing.MIXING_RATES
         for interpretation in mixtures.MixtureInterpretation
     }
-    ((alone, share),) = mixtures.NoMixing().curves(Gaussian())
+    ((alone, share),) = mixing.NoMixing().curves(Gaussian())
     assert (alone.rate, share > 0) == (1.0, True)
-    ((known, share),) = mixtures.KnownMixing(rate=0.25).curves(Gaussian())
+    ((known, share),) = mixing.KnownMixing(rate=0.25).curves(Gaussian())
     assert (known.rate, known.subsampled, share > 0) == (0.25, True, True)
 
 
 def test_mixing_from_words() -> None:
-    assert mixtures.mixing_of("free") == mixtures.FreeMixing()
-    assert mixtures.mixing_of("none") == mixtures.NoMixing()
-    assert mixtures.mixing_of("0.25") == mixtures.KnownMixing(rate=0.25)
-    assert mixtures.mixing_of(1) == mixtures.KnownMixing(rate=1.0)
+    assert mixing.mixing_of("free") == mixing.FreeMixing()
+    assert mixing.mixing_of("none") == mixing.NoMixing()
+    assert mixing.mixing_of("0.25") == mixing.KnownMixing(rate=0.25)
+    assert mixing.mixing_of(1) == mixing.KnownMixing(rate=1.0)
 
 
 @pytest.mark.parametrize("text", ["sometimes", "0", "1.1", "-0.5", "nan", 0.0, 2.0, ""])
 def test_words_that_are_no_mixing(text: str | float) -> None:
     with pytest.raises(InputError, match=r"expected mixing to be free, none or a rate in \(0, 1\]"):
-        mixtures.mixing_of(text)
+        mixing.mixing_of(text)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.0001, math.nan, math.inf, True])
 def test_known_rates_outside_their_range(rate: float) -> None:
     with pytest.raises(InputError, match="mixing"):
-        mixtures.KnownMixing(rate=rate)
+        mixing.KnownMixing(rate=rate)

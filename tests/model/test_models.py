@@ -14,7 +14,7 @@ import epsilometer as em
 from epsilometer.engines.estimate import estimate
 from epsilometer.errors import InputError
 from epsilometer.model.families import FAMILIES
-from epsilometer.model.family import MIXING_RATES
+from epsilometer.model.mixing import MIXING_RATES
 from epsilometer.model.strengths import LARGEST_CONCENTRATION, FixedStrength, FreeStrengths
 
 

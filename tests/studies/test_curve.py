@@ -11,11 +11,8 @@ import pytest
 
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.errors import InputError
-from epsilometer.model.families import FAMILIES
-from epsilometer.model.family import FreeMixing, KnownMixing, Mixing, NoMixing
+from epsilometer.model.mixing import FreeMixing, KnownMixing, Mixing
 from epsilometer.model.models import CurveModel
-from epsilometer.model.scores import Scores
-from epsilometer.model.strengths import FixedStrength, FreeStrengths
 from studies import curve, figures, results
 from studies.curve import (
     CONTROL,
@@ -24,7 +21,6 @@ from studies.curve import (
     CurveCell,
     Section,
     broken,
-    probability_under_plain_prior,
     section_of,
 )
 from studies.draws import draw_bases
@@ -36,6 +32,7 @@ from studies.mechanisms import (
     RandomisedResponse,
     SubsampledGaussian,
 )
+from studies.outside import CHOSEN_ON, SampledGaussianSteps, ShiftedNoise
 from studies.runner import Plan, jobs_of, run_job, tables_of
 from studies.tables import Row, chance_of
 
@@ -66,7 +63,7 @@ def row(**values: Any) -> Row:
     given: dict[str, Any] = {
         "mechanism": "Laplace", "setting": "pure_epsilon=1", "power": 1.0, "strengths": "",
         "bases": 5, "models": 100, "mixing": "free", "family": "average", "true_epsilon": 1.0,
-        "above": 10, "below": 10, "plain_above": 20, "plain_below": 5, "mean_low": 0.9,
+        "above": 10, "below": 10, "no_limit": 1, "mean_low": 0.9,
         "mean_median": 1.1, "mean_high": 2.0, "runs": 200,
     } | values  # fmt: skip
     return Row(covers=given["runs"] - given["above"] - given["below"], **given)
@@ -113,8 +110,24 @@ def test_strengths_scale_the_shift_base_by_base() -> None:
     noise = 2 / 400
     assert shift.mean() == pytest.approx(1.5 * 5 / 7, abs=5 * shift.std() / 20)
     assert shift.var() - noise == pytest.approx(1.5**2 * 10 / (49 * 8), rel=0.4)
-    with pytest.raises(InputError, match="expected a Gaussian mechanism with strengths"):
-        draw_bases(LaplaceMechanism(1.0), strengths=(1.0, 1.0), bases=1, models=9, rng=rng)
+    with pytest.raises(InputError, match="expected a mechanism with a leak to weaken, got null"):
+        draw_bases(Null(), strengths=(1.0, 1.0), bases=1, models=9, rng=rng)
+
+
+def test_mechanisms_outside_have_the_epsilon_of_their_composition() -> None:
+    """Known by hand: pure DP composes to the sum at delta 0; tables of the notes, to .01."""
+    known = [1.494, 3.99, 1.499, 2.0, 2.0, 4.178, 17.09, 18.71]
+    assert [each.epsilon(1e-5) for each in CHOSEN_ON] == pytest.approx(known, abs=0.006)
+    assert ShiftedNoise("Laplace", 0.4, 3).epsilon(1e-12) == pytest.approx(1.2, abs=2e-3)
+    # By Monte Carlo of the hockey stick, five standard errors; a longer composition must not pass.
+    rng, delta_at = np.random.default_rng(4), 0.02
+    for mechanism in (ShiftedNoise("Laplace", 0.4, 10), SampledGaussianSteps(1.0, 0.1, 30)):
+        loss = mechanism.scores(np.ones(200_000, dtype=bool), rng)
+        gain = np.maximum(-np.expm1(mechanism.epsilon(delta_at) - loss), 0.0)
+        error = gain.std() / np.sqrt(len(gain))
+        assert gain.mean() == pytest.approx(delta_at, abs=5 * error)
+        longer = replace(mechanism, steps=2 * mechanism.steps).epsilon(delta_at)
+        assert np.maximum(-np.expm1(longer - loss), 0.0).mean() < delta_at - 20 * error
 
 
 @pytest.mark.parametrize(
@@ -172,43 +185,6 @@ def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:
     assert wrong.above == wrong.runs
     assert (section_of(honest), broken(honest, 0.05)) == (Section.BEST, "")
     assert honest.mean_median == pytest.approx(1.0, abs=0.2)
-
-
-# --- the plain prior ------------------------------------------------------------------------------
-
-
-def draws_of_two() -> Scores:
-    return draw_bases(GaussianMechanism(0.7), bases=2, models=60, rng=np.random.default_rng(8))
-
-
-def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
-    """Three estimates with one family each, weighted by their evidence: the oracle."""
-    scores, value = draws_of_two(), 1.6
-    told: dict[str, Any] = {"delta": 1e-5, "mixing": NoMixing(), "strength": FixedStrength()}
-    single = [
-        CurveSettings().estimate_quickly(scores, CurveModel(families=(each,), **told))
-        for each in FAMILIES.values()
-    ]
-    evidence = np.exp([each.log_evidence for each in single])
-    below = np.array([1 - each.probability_above("epsilon", value) for each in single])
-    together = CurveSettings().estimate_quickly(scores, CurveModel(**told))
-    found = probability_under_plain_prior(together.solution, value)
-    # Grids have other steps for all families together than for each of them.
-    assert found == pytest.approx(evidence @ below / evidence.sum(), abs=2e-3)
-    # The model's own prior, which differs, does not pass.
-    own = 1 - together.probability_above("epsilon", value)
-    assert abs(own - found) > 0.02
-
-
-def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
-    """With varying strengths: other priors of the model, the same result."""
-    scores, found = draws_of_two(), []
-    for best_possible, no_leak in ((0.8, 0.1), (0.2, 0.0), (0.05, 0.5)):
-        strength = FreeStrengths(best_possible=best_possible)
-        model = CurveModel(delta=1e-5, strength=strength, no_leak=no_leak)
-        solution = CurveSettings().estimate_quickly(scores, model).solution
-        found.append(probability_under_plain_prior(solution, 1.3))
-    assert found == pytest.approx([found[0]] * 3, abs=1e-6)
 
 
 # --- the figure and the page ----------------------------------------------------------------------

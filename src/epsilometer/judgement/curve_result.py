@@ -203,7 +203,7 @@ class CurveResult(Result):
             yield "the family of curves is known to underestimate epsilon here"
         if self._left_out and leaning is Outcome.PASS:
             yield (
-                f"{', '.join(self._left_out)} is left out because it has no epsilon at delta = "
+                f"{', '.join(self._left_out)}: left out because there is no epsilon at delta = "
                 f"{self.model.delta:g}"
             )
 
@@ -235,8 +235,8 @@ class CurveResult(Result):
         if not self._left_out:
             return ()
         return (
-            f"Left out: {', '.join(self._left_out)}, which has no epsilon at delta = {self.delta:g}. If "
-            "the algorithm is of that family, no answer at this delta is right; use a larger delta.",
+            f"Left out: {', '.join(self._left_out)}: no epsilon at delta = {self.delta:g}. If the "
+            "algorithm is of such a family, no answer at this delta is right; use a larger delta.",
         )
 
     def concluded(self) -> Self:

@@ -112,7 +112,7 @@ class HardCap(Family):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             x = np.minimum(eps / mu + mu / 2, cut)
             without, with_point = self.above(x, mu)
-        delta = np.maximum(with_point - np.exp(eps) * without, 0.0)
+            delta = np.maximum(with_point - np.exp(eps) * without, 0.0)
         delta = np.where((mu > 0) & (eps < self.ratio * mu), delta, 0.0)
         return delta, delta
 

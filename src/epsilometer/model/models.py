@@ -8,6 +8,7 @@ scale, a fixed value.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from epsilometer import _validate
@@ -16,8 +17,9 @@ from epsilometer.model.count_tables import DESIGNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import DEPENDENCES, Dependence, ScatteredMembers
 from epsilometer.model.families import AVERAGE, FAMILIES, check_families, families_of
-from epsilometer.model.family import Curves, Family, FreeMixing, KnownMixing, Mixing, mixing_of
+from epsilometer.model.family import Curves, Family
 from epsilometer.model.likelihoods import LIKELIHOODS, IndependentBinomial, Likelihood
+from epsilometer.model.mixing import FreeMixing, KnownMixing, Mixing, mixing_of
 from epsilometer.model.priors import Beta, Fixed, HalfCauchy, HalfNormal, Prior, StrengthPrior
 from epsilometer.model.shapes import Cells, Shape
 from epsilometer.model.strengths import FixedStrength, FreeStrengths, Strengths
@@ -156,12 +158,14 @@ class CurveModel:
         Default: 0.1 when several families are averaged, 0 for a single chosen family.
     reads_low
         Whether the families are known to underestimate epsilon: then no PASS is judged.
+    weights
+        Prior weights of the families, in their order.  Default: their own.
 
 
     Examples
     --------
     >>> len(CurveModel(delta=1e-5).components)
-    33
+    56
     """
 
     delta: float
@@ -171,6 +175,7 @@ class CurveModel:
     strength: Strengths = None  # type: ignore[assignment]
     no_leak: float | None = None
     reads_low: bool = False
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
@@ -187,6 +192,11 @@ class CurveModel:
             raise InputError("expected no_leak < 1: with 1 there is nothing to estimate.")
         if self.epsilon.fixed_value is not None:
             raise InputError("expected a prior of epsilon, got a fixed value.")
+        if self.weights is not None:
+            weights = tuple(_validate.positive("weights", each) for each in self.weights)
+            object.__setattr__(self, "weights", weights)
+            if len(weights) != len(self.families):
+                raise InputError(f"expected {len(self.families)} weights, got {len(weights)}.")
         if not self.components:
             raise InputError(
                 f"expected a family that has an epsilon at delta={self.delta:g}: "
@@ -203,8 +213,8 @@ class CurveModel:
         known = isinstance(self.mixing, KnownMixing) and self.mixing.rate < 1
         components = [
             Component(curves, weight * share * part, group.name)
-            for group in self.families
-            for weight in (group.sampled_weight if known else group.prior_weight,)
+            for group, told in zip(self.families, self.weights or repeat(None), strict=False)
+            for weight in (told or (group.sampled_weight if known else group.prior_weight),)
             for family, share in group.members(cells.get(group.name))
             for curves, part in self.mixing.curves(family)
             if curves.largest_leak(1.0, self.delta) > 0

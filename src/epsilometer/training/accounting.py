@@ -13,8 +13,8 @@ from scipy.optimize import brentq as find_root
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model.families import Gaussian
-from epsilometer.model.family import KnownMixing, NoMixing
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+from epsilometer.model.mixing import KnownMixing, NoMixing
 from epsilometer.model.models import CurveModel
 from epsilometer.model.strengths import FixedStrength
 from epsilometer.training import pytorch

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
+from epsilometer.engines.curve.evaluation import Accuracy, evaluate
 from epsilometer.engines.curve.posterior import CurvePosterior
-from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
 from epsilometer.model.families import FAMILIES
 from epsilometer.model.family import LARGEST_CURVE_EPSILON, Curves

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 import epsilometer as em
-from epsilometer.engines.curve import tables
-from epsilometer.engines.curve.tables import Accuracy, evaluate
+from epsilometer.engines.curve import evaluation
+from epsilometer.engines.curve.evaluation import Accuracy, evaluate
 from epsilometer.engines.estimate import estimate
 from epsilometer.model.family import Curves, Family
 from tests.engines.curve.oracles import scores_in_order
@@ -106,7 +106,7 @@ def test_counts_with_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> N
     both, model = many.joined(em.Scores.of_counts(counts)), model_of(em.families.Gaussian())
     found = estimate(both, model)
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "THINNED_FROM", 10**9)
+        patch.setattr(evaluation, "THINNED_FROM", 10**9)
         whole = estimate(both, model)
     # Two splines of 0.01 nats each; thinning the counts would cost hundreds of nats.
     assert found.log_evidence == pytest.approx(whole.log_evidence, abs=0.02)

@@ -12,9 +12,9 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom
 
 import epsilometer as em
+from epsilometer.engines.curve.evaluation import Accuracy, evaluate
 from epsilometer.engines.curve.pieces import MOST_CUTS, log_likelihood_ratios
 from epsilometer.engines.curve.ranks import Blocks
-from epsilometer.engines.curve.tables import Accuracy, evaluate
 from epsilometer.errors import InputError
 from epsilometer.model.families import RandomizedResponse
 from epsilometer.model.family import Curves

@@ -17,7 +17,7 @@ from scipy.special import logsumexp, xlogy
 from scipy.stats import norm
 
 import epsilometer as em
-from epsilometer.engines.curve.tables import Accuracy, evaluate
+from epsilometer.engines.curve.evaluation import Accuracy, evaluate
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.model.counts import counts_of
 from epsilometer.model.family import Curves, Family

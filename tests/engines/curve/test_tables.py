@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.engines.curve import tables
-from epsilometer.engines.curve.tables import Accuracy, Table, evaluate, make_tables
+from epsilometer.engines.curve import evaluation
+from epsilometer.engines.curve.evaluation import Accuracy, evaluate
+from epsilometer.engines.curve.tables import Table, make_tables
 from epsilometer.engines.estimate import estimate
 from epsilometer.model.family import Curves
 
@@ -39,7 +40,7 @@ def worst_between(scores: em.Scores, table: Table) -> float:
 def test_tables_are_right_between_their_leaks(sizes: tuple[int, ...]) -> None:
     """A base with 5,000 scores or more is first scanned with a sample of them."""
     scores = bases(*sizes)
-    assert (2 * max(sizes) > tables.THINNED_FROM) == (max(sizes) >= 3_000)
+    assert (2 * max(sizes) > evaluation.THINNED_FROM) == (max(sizes) >= 3_000)
     found = make_tables(scores, MODEL.components, MODEL, 30.0, ACCURACY)
     assert found
     # An interval is halved while its middle is off by 6 spline errors; the halves are 8 times better.
@@ -56,7 +57,7 @@ def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> No
     for scores in (bases(3_000), bases(3_000, shift=0.0), bases(2_600, 100, 2_600)):
         with monkeypatch.context() as patch:
             sampled = estimate(scores, em.CurveModel(delta=1e-5))
-            patch.setattr(tables, "THINNED_FROM", 10**9)
+            patch.setattr(evaluation, "THINNED_FROM", 10**9)
             whole = estimate(scores, em.CurveModel(delta=1e-5))
         # The spline's error of one base; quantiles to half of the engine's tolerance.
         assert sampled.log_evidence == pytest.approx(whole.log_evidence, abs=0.01)

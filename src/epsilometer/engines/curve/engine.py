@@ -8,9 +8,17 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import OnMessage
-from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
-from epsilometer.engines.curve.solve import Resolution, Solution, region_of, solve
-from epsilometer.engines.curve.tables import REFERENCE, Accuracy, Table, finer, make_tables
+from epsilometer.engines.curve.evaluation import Accuracy
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.curve.solve import (
+    CurveAccuracy,
+    Resolution,
+    Solution,
+    likely,
+    region_of,
+    solve,
+)
+from epsilometer.engines.curve.tables import REFERENCE, Table, finer, make_tables
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.family import LARGEST_CURVE_EPSILON, Family
 from epsilometer.model.models import Component, CurveModel
@@ -103,7 +111,8 @@ class CurveSettings:
             if on_message is not None:
                 on_message(f"refinement step {refinement}")
             accuracy = self.accuracy(refinement, len(ranked))
-            cells, tables = posterior.accuracy.cells, posterior.likely_tables
+            cells = posterior.accuracy.cells
+            tables = likely(posterior.tables, posterior.solution)
             if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
                 tables += tuple(
                     table

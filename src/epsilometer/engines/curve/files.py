@@ -8,14 +8,21 @@ import numpy as np
 
 from epsilometer._arrays import IntArray
 from epsilometer.engines.curve.engine import ENGINE, CurveSettings
-from epsilometer.engines.curve.posterior import CurveAccuracy, CurvePosterior
-from epsilometer.engines.curve.solve import solve
+from epsilometer.engines.curve.posterior import CurvePosterior
+from epsilometer.engines.curve.solve import CurveAccuracy, solve
 from epsilometer.engines.curve.tables import REFERENCE, Table
 from epsilometer.engines.curve.tree import ARRIVALS, FLAGS, MODEL_NUMBERS, PAIRS, PLANNED
 from epsilometer.errors import InputError
 from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.families import FAMILY_KINDS, OLDER_FAMILY_NAMES
-from epsilometer.model.family import MIXINGS
+from epsilometer.model.families import (
+    FAMILY_KINDS,
+    OLDER_FAMILY_NAMES,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    TwoVariances,
+)
+from epsilometer.model.mixing import MIXINGS, KnownMixing
 from epsilometer.model.models import CurveModel
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.priors import PRIORS
@@ -38,6 +45,14 @@ KINDS: trees.Kinds = {
 #: Most edges of cells that a file may have.
 MOST_EDGES = 4096
 
+#: Prior weights of families in files of version 0.4 and earlier, which do not state them.
+OLDER_WEIGHTS: dict[type, float] = {
+    Gaussian: 5.0,
+    TwoVariances: 5.0,
+    Laplace: 7.0,
+    RandomizedResponse: 8.0,
+}
+
 #: Fields of strengths in files of version 0.2 and earlier.
 OLDER_FIELDS = {"alike": "best_possible"}
 
@@ -46,7 +61,12 @@ def restore(reader: Reader) -> CurvePosterior:
     """Restore the posterior from a file; it gives the same results as before."""
     values = reader.json("model")
     values["strength"] = {OLDER_FIELDS.get(key, key): v for key, v in values["strength"].items()}
-    model = trees.model_of(CurveModel, values, KINDS)
+    older = "weights" not in values  # files of version 0.4 and earlier
+    model = trees.model_of(CurveModel, {"weights": None} | values, KINDS)
+    if older:
+        weights = tuple(OLDER_WEIGHTS.get(type(family), 1.0) for family in model.families)
+        sampled = isinstance(model.mixing, KnownMixing) and model.mixing.rate < 1
+        model = model if sampled else replace(model, weights=weights)
     accuracy = CurveAccuracy(**reader.json("accuracy"))
     # Older files call the engine "profile".
     provenance = replace(Provenance.from_json(reader.text("provenance")), engine=ENGINE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve import summaries, tree
-from epsilometer.engines.curve.solve import Resolution, Solution, solve
+from epsilometer.engines.curve.solve import (
+    CurveAccuracy,
+    Resolution,
+    Solution,
+    likely,
+    solve,
+)
 from epsilometer.engines.curve.summaries import FamilyShare, Part
 from epsilometer.engines.curve.tables import Table
 from epsilometer.errors import InputError
@@ -21,11 +27,9 @@ from epsilometer.model.family import Curves
 from epsilometer.model.models import CurveModel
 from epsilometer.model.priors import Prior
 from epsilometer.model.scores import Scores
-from epsilometer.model.shapes import Cells
-from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.posterior import Posterior
-from epsilometer.posteriors.provenance import Accuracy, Provenance
+from epsilometer.posteriors.provenance import Provenance
 from epsilometer.posteriors.tabulated import Tabulated, middles, mixed, refined
 
 if TYPE_CHECKING:
@@ -42,30 +46,8 @@ FAR, FAR_MATTERS = 50.0, 0.005
 #: Probability of a component below which it is left out.
 RARE = 2e-5
 
-#: The same for other priors, and for finer steps.
-RULED_OUT = 1e-9
-
 #: The same for distributions of epsilon, whose tails are asked for.
 NEGLIGIBLE = 1e-8
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurveAccuracy(Accuracy):
-    """The engine's error estimate: of quantiles, or twice that of the probability below them.
-
-    ``region`` contains the strength distributions summed over in the last step.
-    """
-
-    region: Region = EVERYWHERE
-    cells: Cells = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        ends = Region(*map(float, self.region))
-        if not (0 <= ends[0] < ends[1] <= 1 and 0 <= ends[2] < ends[3] <= 1):
-            raise InputError(f"expected a region of strength distributions, got {self.region!r}.")
-        object.__setattr__(self, "region", ends)
-        cells = {name: tuple(map(float, edges)) for name, edges in self.cells.items()}
-        object.__setattr__(self, "cells", cells)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -227,7 +209,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
 
     @property
     def most_shown(self) -> float:
-        """The most that so many models can show, log N: larger epsilons are extrapolated."""
+        """The most that so many models can show: log N."""
         return float(-np.log(self.finest_rate))
 
     @cached_property
@@ -302,10 +284,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
 
     @cached_property
     def shown(self) -> Tabulated:
-        """The distribution of what the worst base shows, at error rates that the largest one could show.
-
-        Never more than log(1 / rate): no family decides what no score has seen.
-        """
+        """What the worst base shows, at error rates that the largest one could show: at most log N."""
         return self._tabulated(summaries.leaks_of_worst(self._for_bases), 0, self.finest_rate)
 
     def _tabulated(self, parts: list[Part], column: int, rate: float) -> Tabulated:
@@ -404,20 +383,8 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def with_prior(self, prior: Prior) -> CurvePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
-        solution = solve(model, self.likely_tables, self.resolution)
+        solution = solve(model, likely(self.tables, self.solution), self.resolution)
         return replace(self, model=model, solution=solution)
-
-    @property
-    def likely_tables(self) -> tuple[Table, ...]:
-        """Tables with any probability, also if a prior changes it a thousandfold."""
-        weights, grids = np.zeros(len(self.solution.grids)), self.solution.grids
-        np.add.at(weights, np.array(self.solution.grid_of), self.solution.weights)
-        kept = {
-            id(grid.table)
-            for grid, weight in zip(grids, weights, strict=True)
-            if weight > RULED_OUT
-        }
-        return tuple(table for table in self.tables if id(table) in kept) or self.tables
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities concatenated; no leak comes last."""

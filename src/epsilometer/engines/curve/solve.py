@@ -4,7 +4,7 @@ For every component (a family with a mixing rate and its interpretation) and eve
 distribution, the likelihoods of all bases are averaged over their strengths and multiplied.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -15,10 +15,11 @@ from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve.axis import Axis, axis_for
 from epsilometer.engines.curve.strength_rows import log_products, strength_weights
 from epsilometer.engines.curve.tables import Table
-from epsilometer.errors import ContradictionError
+from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.shapes import Cells
 from epsilometer.model.strengths import EVERYWHERE, Region, StrengthDistributions
+from epsilometer.posteriors.provenance import Accuracy
 
 #: Nats below the best leak of a base beyond which its likelihood counts as 0.
 NATS_BELOW_BEST = 300.0
@@ -28,6 +29,10 @@ PRIOR_STRIDE = 5
 
 #: Tables times bases multiplied at a time.
 AT_ONCE = 2000
+
+
+#: Probability of a component below which finer steps and other priors leave it out.
+RULED_OUT = 1e-9
 
 
 class Resolution(NamedTuple):
@@ -42,6 +47,25 @@ class Resolution(NamedTuple):
     concentrations: int
     region: Region = EVERYWHERE
     cells: Cells = {}  # noqa: RUF012 (never changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveAccuracy(Accuracy):
+    """The engine's error estimate: of quantiles, or twice that of the probability below them.
+
+    ``region`` contains the strength distributions summed over in the last step.
+    """
+
+    region: Region = EVERYWHERE
+    cells: Cells = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ends = Region(*map(float, self.region))
+        if not (0 <= ends[0] < ends[1] <= 1 and 0 <= ends[2] < ends[3] <= 1):
+            raise InputError(f"expected a region of strength distributions, got {self.region!r}.")
+        object.__setattr__(self, "region", ends)
+        cells = {name: tuple(map(float, edges)) for name, edges in self.cells.items()}
+        object.__setattr__(self, "cells", cells)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -238,6 +262,15 @@ def _log_products(
         logs = [log_products(weights @ columns, bases) for columns in together]
         result[:, distribution] = np.concatenate(logs, axis=1).T + tops[:, None]
     return list(result)
+
+
+def likely(tables: tuple[Table, ...], solution: Solution) -> tuple[Table, ...]:
+    """Tables with any probability, also if a prior changes it a thousandfold."""
+    weights = np.zeros(len(solution.grids))
+    np.add.at(weights, np.array(solution.grid_of), solution.weights)
+    ruled_in = zip(solution.grids, weights, strict=True)
+    kept = {id(grid.table) for grid, weight in ruled_in if weight > RULED_OUT}
+    return tuple(table for table in tables if id(table) in kept) or tables
 
 
 def region_of(solution: Solution, resolution: Resolution) -> Region:

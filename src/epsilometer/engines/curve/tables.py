@@ -12,17 +12,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray, OnMessage
-from epsilometer.engines.curve import pieces
-from epsilometer.engines.curve.chain import GriddedCurves, log_likelihood_ratios
-from epsilometer.engines.curve.ranks import Blocks, share_grid
-from epsilometer.model.base_scores import BaseScores
-from epsilometer.model.family import Curves, Densities, Family
+from epsilometer.engines.curve.evaluation import Accuracy, evaluate, factors_of, thinned
+from epsilometer.model.family import Curves, Family
 from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.model.shifted import Gaussian
@@ -52,36 +48,12 @@ HALVINGS_OF_DIFFERENCE, LENIENT = 4, 3.0
 #: about eightfold.
 WORSE = 6.0
 
-#: Largest step of theta, for few scores: the families themselves must be resolved.
-LARGEST_STEP = 0.05
-
-#: Bases times curves processed at a time: fits the processor's cache.
-COLUMNS_AT_ONCE = 600
-
-#: Random orders of scores with ties, and the largest total number of ranks in them.
-ORDERS, MOST_RANKS = 8, 40_000
-
-#: Bases with more scores are first scanned with a sample of this size.
-THINNED_FROM, THINNED_TO = 5_000, 2_500
-
 #: Nats, plus a quarter per base, by which curves that are ignored fall short of the best.
 REFUTED = 25.0
 
 #: The family that others are compared with, and places between leaks at which they may be best.
 REFERENCE = Gaussian()
 REACHED = np.linspace(0.0, 1.0, 200) ** DENSER
-
-
-class Accuracy(NamedTuple):
-    """How finely a table is made.
-
-    The step of the chain of ranks, its window in standard deviations of a share, and the error of a
-    spline in nats, per base.
-    """
-
-    chain_step: float = 1.0
-    reach: float = 10.0
-    spline: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,9 +148,9 @@ def make_tables(
         key: max(curves.largest_leak(farthest, model.delta) for curves in group)
         for key, group in groups.items()
     }
-    factors = _factors(scores)
+    factors = factors_of(scores)
     factor = int(factors.max())
-    sample = scores if factor == 1 else _thinned(scores, factors)
+    sample = scores if factor == 1 else thinned(scores, factors)
     best = max((_surely_reached(table) for table in known), default=0.0) / factor
     firsts: dict[float, Table] = {}
     references = {table.rate: table for table in known if table.family == REFERENCE}
@@ -312,21 +284,6 @@ def _moved(table: Table, references: dict[float, Table]) -> Table:
     return table if table.reference is None else replace(table, reference=references[table.rate])
 
 
-def _factors(scores: Scores) -> IntArray:
-    """Thinning factor of each base for a first scan; counts are not thinned."""
-    sizes = scores.trials_h0 + scores.trials_h1
-    whole = np.array([base.grouped for base in scores.bases]) | (sizes <= THINNED_FROM)
-    return np.where(whole, 1, -(-sizes // THINNED_TO))
-
-
-def _thinned(scores: Scores, factors: IntArray) -> Scores:
-    """Every n-th score of each hypothesis, in the order of scores."""
-    return scores.with_bases(
-        base if factor == 1 else BaseScores.of(*(values[::factor] for values in base.by_hypothesis))
-        for base, factor in zip(scores.bases, factors.tolist(), strict=True)
-    )
-
-
 def _depth(factor: int) -> float:
     """How far, in nats, the best leak of all scores may be below the best one of a sample.
 
@@ -440,82 +397,3 @@ def _with_neighbours(near: BoolArray) -> BoolArray:
 def _filled(logs: FloatArray, depth: float = IMPOSSIBLE) -> FloatArray:
     """Limit the depth of log likelihoods below each base's best."""
     return np.asarray(np.maximum(logs, logs.max(axis=1, keepdims=True) - depth))
-
-
-# --- one evaluation ---------------------------------------------------------------------------
-
-
-def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> FloatArray:
-    """Log likelihood ratios of all bases at some leaks, shape (bases, leaks).
-
-    For scores with ties, the mean over several random orders.
-    """
-    if not len(leaks):
-        return np.empty((len(scores), 0))
-    ordered, owner = _in_orders(scores.bases)
-    log_ratios = np.empty((len(ordered), len(leaks)))
-    if curves.family.pieces:
-        log_ratios = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
-    else:
-        for rows in _group_by_size(ordered):
-            largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
-            curved = _gridded(largest, curves, leaks, accuracy)
-            for same in _same_blocks(ordered, rows):
-                part = max(1, COLUMNS_AT_ONCE // len(leaks))
-                for start in range(0, len(same), part):
-                    some = same[start : start + part]
-                    zeros = np.stack([ordered[row].zeros for row in some])
-                    ones = np.stack([ordered[row].ones for row in some])
-                    log_ratios[some] = log_likelihood_ratios(zeros, ones, curved)
-    log_ratios[:, leaks == 0] = 0.0
-    if len(ordered) == len(scores):
-        return log_ratios
-    shares = np.bincount(owner)[:, None]
-    return np.stack([np.bincount(owner, column) for column in log_ratios.T], axis=1) / shares
-
-
-def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
-    """Bases as blocks of ranks, in several orders if there are ties; and the base of each order."""
-    blocks, owner = [], []
-    for number, base in enumerate(bases):
-        if base.grouped:
-            blocks.append(Blocks(base.zeros, base.ones))
-            owner.append(number)
-            continue
-        count = min(ORDERS, max(1, MOST_RANKS // (base.trials_h0 + base.trials_h1)))
-        for labels in base.orders(count):
-            blocks.append(Blocks(1 - labels, labels))
-            owner.append(number)
-    return blocks, np.array(owner)
-
-
-def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> GriddedCurves:
-    total, blocks = int(base.zeros.sum() + base.ones.sum()), len(base.zeros)
-    # Errors of single steps add up, so more steps need smaller ones; for many they nearly cancel.
-    chain_step = accuracy.chain_step * min(max(1.0, total / 10_000), 2.0)
-    step = chain_step * min(blocks**-0.25 * total**-0.5, LARGEST_STEP)
-    nodes = 8 if total < 3000 else 16
-    # The proportions of the scores: in other proportions every rank would have another share.
-    members = int(base.ones.sum()) / total
-    grid = share_grid(step, curves.rate * members, nodes)
-    densities = Densities(*map(np.ascontiguousarray, curves.densities(grid.share, leaks, members)))
-    return GriddedCurves(grid, densities, members, accuracy.reach)
-
-
-def _group_by_size(bases: Iterable[Blocks]) -> list[list[int]]:
-    """Group bases of similar size and share of members, which can share a grid."""
-    groups: dict[tuple[int, int, int], list[int]] = {}
-    for row, base in enumerate(bases):
-        total, ones = int(base.zeros.sum() + base.ones.sum()), int(base.ones.sum())
-        # To a standard deviation of a rank's share, a tenth of the chain's window.
-        part = round(2 * np.arcsin(np.sqrt(ones / total)) * 2 ** (total.bit_length() / 2))
-        groups.setdefault((total.bit_length(), len(base.zeros).bit_length(), part), []).append(row)
-    return list(groups.values())
-
-
-def _same_blocks(bases: list[Blocks], rows: list[int]) -> list[IntArray]:
-    """Group bases whose blocks have the same sizes, which can be processed together."""
-    groups: dict[bytes, list[int]] = {}
-    for row in rows:
-        groups.setdefault((bases[row].zeros + bases[row].ones).tobytes(), []).append(row)
-    return [np.array(group, dtype=np.int64) for group in groups.values()]

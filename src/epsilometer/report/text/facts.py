@@ -9,7 +9,6 @@ from epsilometer.judgement.origin import Origin
 from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import units_of
 from epsilometer.model.families import FAMILIES
-from epsilometer.model.shapes import Shape
 from epsilometer.posteriors.trees import values_of
 
 Facts = list[tuple[str, str]]
@@ -73,7 +72,7 @@ def _in_words(name: str, posterior: CurvePosterior) -> str:
     """A family, and the range of its shape."""
     shape = next((row.shape for row in posterior.families if row.family == name), None)
     family = FAMILIES.get(name)
-    if shape is None or not isinstance(family, Shape):
+    if shape is None or family is None:
         return name
     return f"{name} ({family.words.format(*shape)})"
 
