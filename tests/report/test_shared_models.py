@@ -106,7 +106,7 @@ def test_words_are_of_points() -> None:
     said = " ".join(result_text(result(), details=True).split())
     assert " ".join(SHARED_ESTIMATE.split()) in said
     assert "Models of a base are independent" not in said
-    assert "on the worst point: what these attacks themselves reveal" in said
+    assert "on the worst point, of at most" in said
     assert SHARED_ESTIMATE in result_values(result())["assumptions"]["sentences"]
 
 
