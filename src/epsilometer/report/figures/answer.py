@@ -65,6 +65,7 @@ def answer_chart(result: Result) -> Chart:
             ]
         elif open_ended:
             low, high = posterior.credible_interval(parameter, level)
+            low = max(low, proven)
             marks += [
                 *_arrow(low, place, colour, end, name),
                 Note(pair_text(low, high), place, low),

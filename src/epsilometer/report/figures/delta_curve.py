@@ -3,8 +3,9 @@
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer._text import percent, probability_text
+from epsilometer._text import capital, percent, probability_text
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
+from epsilometer.judgement.curve_result import NO_LIMIT
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.report.figures.chart import Chart
@@ -38,9 +39,14 @@ def delta_curve_chart(over: OverDelta) -> Chart:
     rows = np.stack([low, high, *drawn[3:]], axis=1).tolist()
     marker = "circle" if len(x) <= MOST_DOTS else None
     marks = _bands(x, drawn, over)
-    marks.append(Line(x, median, "blue", "median", marker=marker, hover=hover, rows=rows))
-    caption = _caption(over, finite=bool(np.isfinite(lines).all()))
-    marks += _own_delta(over)
+    open_ended = bool(np.isnan(over.quantiles[1]).all())
+    if not open_ended:
+        marks.append(Line(x, median, "blue", "median", marker=marker, hover=hover, rows=rows))
+    caption = _caption(over, finite=open_ended or bool(np.isfinite(lines).all()))
+    if open_ended:
+        caption += f" {capital(NO_LIMIT)}: only the lower end is drawn."
+    else:
+        marks += _own_delta(over)
     if isinstance(over.curve, DeltaCurve) and over.curve.rising.any():
         rising, label = over.curve.rising, "higher than at a smaller delta"
         marks.append(Points(x[rising], median[rising], "purple", label, hollow=True))

@@ -138,8 +138,11 @@ def _shown(result: Result) -> Answer:
     (low, high), most = result.shown, result.posterior.most_shown  # type: ignore[attr-defined]
     models = f"{round(1 / result.posterior.finest_rate):,} {units.scored} per {units.base}"
     if low > AT_THE_MOST * most:
-        where = f"at delta = {result.delta:g}"
-        said = f"at least {rounded_down(low)} {where}, the most that {models} can show."
+        said = f"at least {rounded_down(low)} at delta = {result.delta:g}, "
+        if low > most:
+            said += f"as proven; {models} alone can show at most {most:.2f}."
+        else:
+            said += f"the most that {models} can show."
     else:
         said = (
             f"{pair_text(low, high)} {where} the {units.worst}, of at most {most:.2f} that {models} "
