@@ -190,6 +190,7 @@ def _setting_name(row: Row) -> str:
         Section.WEAKER: f", power {row.power:g}",
         Section.TOLD: ", rate told",
         Section.STRENGTHS: f", {row.strengths}",
+        Section.BEFORE: ", three families",
         Section.CONTROL: f", read as {row.family}",
     }
     return name + ending[section_of(row)]

@@ -17,7 +17,7 @@ from epsilometer.judgement.question import Question
 from epsilometer.judgement.verdict import Outcome
 
 MODELS, DELTA = 60, 1e-5
-TOLD = {"families": (em.families.Gaussian(),)}
+TOLD = em.CurveModel(delta=DELTA, families=(em.families.Gaussian(),))
 
 
 def scores_of(shift: float) -> em.Scores:
@@ -28,7 +28,7 @@ def scores_of(shift: float) -> em.Scores:
 
 @cache
 def posterior_of(shift: float, *, told: bool = False) -> em.engines.CurvePosterior:
-    model = em.CurveModel(delta=DELTA, **(TOLD if told else {}))
+    model = TOLD if told else em.CurveModel(delta=DELTA)
     return em.engines.CurveSettings().estimate(scores_of(shift), model)
 
 

@@ -214,7 +214,7 @@ def test_the_page_lists_every_violation() -> None:
     for each in rows:
         if section_of(each) is Section.CONTROL:
             assert broken(each, 0.05) == "!!"
-        elif broken(each, 0.05):
+        elif broken(each, 0.05) and section_of(each) is not Section.BEFORE:
             assert curve.place_of(each) in said.partition("**Not met**")[2]
     assert "is detected" in said
 

@@ -186,6 +186,10 @@ def test_the_truths_of_the_table_are_those_of_accountants(drawn: list[Row]) -> N
     assert truths[auditors.SUM, 5000] < own
 
 
+#: Of intervals.
+ENDS = ("low", "median", "high")
+
+
 def test_one_draw_comes_out_again(drawn: list[Row]) -> None:
     # Sums in another order move the last digits; another draw moves the first.
     cell = auditors.CELLS[0]
@@ -193,9 +197,11 @@ def test_one_draw_comes_out_again(drawn: list[Row]) -> None:
     found = cell.judge("runs", 0.05, 1, cell.rng(1, "runs", 0))["draws"]["found"][0]
     first, other = vars(drawn[0]), vars(drawn[1])
     for name, value in found.items():
-        assert value == pytest.approx(first[name], abs=2e-3), name
-    for name in ("default median", "strength 1 median", "Gaussian median"):
-        assert found[name] != pytest.approx(other[name], abs=2e-3), name
+        # Posteriors: the tolerance of the engine, relative above 1.
+        allowed = 0.02 * max(1.0, value) if name.split()[-1] in ENDS else 2e-3
+        assert value == pytest.approx(first[name], abs=allowed), name
+    for name in ("three families median", "strength 1 median", "Gaussian median"):
+        assert found[name] != pytest.approx(other[name], abs=0.04), name
 
 
 def test_bounds_of_the_table_hold_where_they_must(drawn: list[Row]) -> None:

@@ -47,7 +47,7 @@ def _scored_by_models(base: str, whole_base: str, *, section: str, note: str) ->
         shown=f"shown (worst {base})",
         worst=f"worst {base}",
         about_shown=(
-            f"Shown: the epsilon of the {base} that leaks most, as far as these attacks reveal it."
+            f"Shown: what the curve of the {base} that leaks most shows at error rates that were seen."
         ),
         section=section,
         note=note,
@@ -84,7 +84,8 @@ CANARIES = Units(
     with_point="canaries included in training",
     shown="shown (by canaries)",
     worst="run that shows most",
-    about_shown="Shown: the epsilon that the canaries reveal, in the run that shows most.",
+    about_shown="Shown: what the curve of the canaries shows at error rates that were seen, in the "
+    "run that shows most.",
     section="What each run shows",
     note=(
         "A run's epsilon is what its canaries reveal: other records may leak more, and a better score "

@@ -162,22 +162,18 @@ def _estimated(result: Result) -> Answer:
         )
     doubt = "" if result.trustworthy else " Do not quote it: see the warnings."
     if getattr(posterior, "saturated", False):
-        return Answer("Estimated", f"no upper limit: {_why_no_limit(result)}.{doubt}")
+        low = posterior.credible_interval("epsilon", result.level)[0]
+        least = rounded_down(max(low, 0.0 if result.proof is None else result.proof.at_least))
+        said = (
+            f"no upper limit: epsilon of the algorithm is probably at least {least} at delta = "
+            f"{result.delta:g}, and these data cannot say how much larger.{doubt}"
+        )
+        return Answer("Estimated", said)
     said = f"{_interval(result, 'epsilon')} at delta = {result.delta:g}"
     if getattr(posterior, "extrapolated", False):
         said += ", extrapolated beyond the data"
     whose = "of the algorithm, including what these attacks may have missed"
     return Answer("Estimated", f"{said}: epsilon {whose}.{doubt}")
-
-
-def _why_no_limit(result: Result) -> str:
-    """The lower end that remains, and what such data leave open."""
-    low, _ = result.posterior.credible_interval("epsilon", result.level)
-    proven = 0.0 if result.proof is None else result.proof.at_least
-    return (
-        f"epsilon of the algorithm is probably at least {rounded_down(max(low, proven))} at delta = "
-        f"{result.delta:g}, and these data cannot say how much larger"
-    )
 
 
 def _strength(result: Result) -> Answer:
@@ -336,7 +332,9 @@ def settled_claims(result: Result) -> str:
     proof, said = result.proof, []
     if proof is not None and proof.at_least > 0:
         said.append(f"Claims below {rounded_down(proof.at_least)} are refuted.")
-    if result.contradiction is None:
+    if getattr(result.posterior, "saturated", False):
+        said.append("No claim passes: these data set no upper limit of epsilon.")
+    elif result.contradiction is None:
         thresholds = result.question.thresholds
         tails = [1 - thresholds.fail_at_least, 1 - thresholds.pass_at_most]
         fails, passes = result.posterior.quantile("epsilon", tails).tolist()
