@@ -149,7 +149,7 @@ class ModelOptions:
         "model of counts, as published.",
     )
     family: str | None = option(
-        "average|gaussian|laplace|response", "Family of trade-off curves. Default: average."
+        "average|gaussian|laplace|response|...", "Family of trade-off curves. Default: average."
     )
     mixing: str | None = option(
         "free|none|Q",
