@@ -64,7 +64,7 @@ SETTINGS_AND_PARTS = {
     if issubclass(kind, Exception)
     or kind.__module__.split(".")[1] in ("training", "baselines", "datasets")
     or kind.__module__.startswith(
-        ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.family")
+        ("epsilometer.model.priors", "epsilometer.model.fam", "epsilometer.model.mixing")
     )
     or issubclass(kind, Family | Shape)
 }
