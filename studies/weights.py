@@ -21,6 +21,7 @@ from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.curve.solve import Solution, solve
 from epsilometer.model.family import Curves
 from epsilometer.model.models import CurveModel
+from epsilometer.model.shapes import Cells
 from epsilometer.model.strengths import FreeStrengths
 from studies.draws import draw_bases
 from studies.mechanisms import (
@@ -88,15 +89,10 @@ def group_of(curves: Curves) -> str:
     return name + (f" {curves.interpretation}" if curves.mixed else "")
 
 
-def evidence(solution: Solution, offset: float) -> dict[str, FloatArray]:
+def evidence(solution: Solution, cells: Cells, offset: float) -> dict[str, FloatArray]:
     """By group: evidence over epsilon, of equal and of unequal strengths."""
     equal = np.isinf(solution.distributions.concentrations)
-    prior = solution.distributions.weights
-    shares: dict[str, float] = {}
-    model = solution.model
-    for component in solution.components:
-        group = group_of(component.curves)
-        shares[group] = shares.get(group, 0.0) + component.probability
+    prior, model = solution.distributions.weights, solution.model
     found: dict[str, FloatArray] = {}
     for number, component in enumerate(solution.components):
         curves = component.curves
@@ -105,24 +101,21 @@ def evidence(solution: Solution, offset: float) -> dict[str, FloatArray]:
         for which in (equal, ~equal):
             mass = solution.probability[number][which].sum(axis=0)[::-1] / prior[which].sum()
             both.append(np.diff(np.interp(EDGES, epsilon, np.append(0.0, np.cumsum(mass)))))
-        # The prior of a group is its share of the model's; within it, as it is.
         own = np.stack(both) / (1 - (model.no_leak or 0.0)) * np.exp(offset)
         group = group_of(curves)
-        found[group] = found.get(group, 0.0) + own
-    # Of all members of the group, also of those that were ruled out.
-    whole: dict[str, float] = {}
-    for component in model.components_of(solution_cells(solution)):
-        group = group_of(component.curves)
-        whole[group] = whole.get(group, 0.0) + component.probability
+        found[group] = found.get(group, np.zeros_like(own)) + own
+    # Relative to the prior of all members of the group, also of those that were ruled out.
+    whole = prior_of_groups(model, cells)
     return {group: value / whole[group] for group, value in found.items()}
 
 
-def solution_cells(solution: Solution) -> Any:
-    """The cells of shapes of a solution."""
-    return _CELLS.get(id(solution), {})
-
-
-_CELLS: dict[int, Any] = {}
+def prior_of_groups(model: CurveModel, cells: Cells) -> dict[str, float]:
+    """The model's own prior probability of each group."""
+    whole: dict[str, float] = {}
+    for component in model.components_of(cells):
+        group = group_of(component.curves)
+        whole[group] = whole.get(group, 0.0) + component.probability
+    return whole
 
 
 def stored(scores: Any) -> dict[str, FloatArray]:
@@ -136,9 +129,8 @@ def stored(scores: Any) -> dict[str, FloatArray]:
         if full != FULL[0]:
             other = replace(model, strength=FreeStrengths(full=full))
             solution = solve(other, posterior.tables, posterior.resolution)
-        _CELLS.clear()
-        _CELLS[id(solution)] = posterior.accuracy.cells
-        parts.append(evidence(solution, solution.log_evidence - first.log_evidence))
+        offset = solution.log_evidence - first.log_evidence
+        parts.append(evidence(solution, posterior.accuracy.cells, offset))
     nothing = np.full((len(FULL), 2, 1), np.exp(-first.log_evidence) / (len(EDGES) - 1))
     return {NOTHING: np.repeat(nothing, len(EDGES) - 1, axis=2)} | {
         group: np.stack([part.get(group, np.zeros((2, len(EDGES) - 1))) for part in parts])
@@ -183,5 +175,60 @@ def make(folder: Path) -> None:
                 print(f"{done} of {len(jobs)} audits", flush=True)
 
 
+#: What is tried: factors of the weights of groups whose names begin so, and the share of laws of unequal
+#: strengths that have full strength among them.
+CANDIDATES: dict[str, tuple[dict[str, float], float]] = {
+    "the model's": ({}, 1.0),
+    "no full strength among unequal ones": ({}, 0.0),
+    "half the hard caps": ({"HardCap": 0.5}, 1.0),
+    "twice the hard caps": ({"HardCap": 2.0}, 1.0),
+    "no thin tails": ({"ThinTail": 0.0}, 1.0),
+}
+
+
+def quantiles(
+    found: dict[str, FloatArray], weights: dict[str, float], full: float, model: CurveModel
+) -> FloatArray:
+    """5, 50 and 95 % of epsilon with these weights of groups."""
+    spike, nothing = FreeStrengths().best_possible, float(model.no_leak or 0.0)
+    total = sum(weights.values())
+    mass = np.zeros(len(EDGES) - 1)
+    for group, value in found.items():
+        unequal = (1 - full) * value[0, 1] + full * value[1, 1]
+        each = spike * value[0, 0] + (1 - spike) * unequal
+        mass += (1 - nothing) * weights.get(group, 0.0) / total * each
+    at_zero = nothing * float(found[NOTHING][0, 0].sum())
+    reached = at_zero + np.append(0.0, np.cumsum(mass))
+    return np.asarray(np.interp([0.05, 0.5, 0.95], reached / reached[-1], EDGES))
+
+
+def compare(folder: Path) -> None:
+    """How often intervals miss under each candidate: best attacks, half power, unequal strengths."""
+    model = CurveModel(delta=DELTA)
+    own = prior_of_groups(model, {})
+    audits: list[tuple[int, dict[str, FloatArray]]] = []
+    for path in sorted(folder.glob("*-*.npz")):
+        with np.load(path) as held:
+            parts = dict(zip(held["names"].tolist(), held["logs"].astype(float), strict=True))
+        audits.append((int(path.stem.partition("-")[0]), parts))
+    for name, (factors, full) in CANDIDATES.items():
+        weights = {
+            group: weight
+            * next((f for start, f in factors.items() if group.startswith(start)), 1.0)
+            for group, weight in own.items()
+        }
+        missed: dict[str, list[tuple[bool, bool]]] = {}
+        for number, found in audits:
+            mechanism, *_, power, unequal, _ = cells()[number]
+            low, _, high = quantiles(found, weights, full, model)
+            truth = mechanism.epsilon(DELTA)
+            kind = "unequal strengths" if unequal else f"power {power:g}"
+            missed.setdefault(kind, []).append((low > truth + 1e-6, high < truth - 1e-6))
+        print(name)
+        for kind, ends in missed.items():
+            above, below = np.mean(ends, axis=0)
+            print(f"  {kind}: {len(ends)} audits, above {above:.1%}, below {below:.1%}")
+
+
 if __name__ == "__main__":
-    make(Path(sys.argv[2]))
+    {"make": make, "try": compare}[sys.argv[1]](Path(sys.argv[2]))
