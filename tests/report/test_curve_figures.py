@@ -163,10 +163,12 @@ def test_roc_curves_show_the_band_and_what_was_seen() -> None:
         rates = np.array(shown["median"]["x"])
         assert rates[0] == pytest.approx(0.5 / 40)
         f = result.posterior.trade_off(rates, [0.95, 0.5, 0.05], base=number)
-        np.testing.assert_allclose(shown["median"]["y"], 1 - f[1], rtol=FIVE_DIGITS, atol=1e-6)
+        # Rates are rounded in the chart; a distribution keeps 6,000 of its points, others for others.
+        near = {"rtol": 2e-3, "atol": 1e-5}
+        np.testing.assert_allclose(shown["median"]["y"], 1 - f[1], **near)
         band = shown["90 % band"]
-        np.testing.assert_allclose(band["high"], 1 - f[2], rtol=FIVE_DIGITS, atol=1e-6)
-        np.testing.assert_allclose(band["low"], 1 - f[0], rtol=FIVE_DIGITS, atol=1e-6)
+        np.testing.assert_allclose(band["high"], 1 - f[2], **near)
+        np.testing.assert_allclose(band["low"], 1 - f[0], **near)
         false, true = result.scores.bases[number].roc()
         seen = np.array(shown["observed"]["x"]), np.array(shown["observed"]["y"])
         for x, y in zip(np.maximum(false, rates[0]), true, strict=True):
