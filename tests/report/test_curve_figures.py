@@ -164,7 +164,7 @@ def test_roc_curves_show_the_band_and_what_was_seen() -> None:
         assert rates[0] == pytest.approx(0.5 / 40)
         f = result.posterior.trade_off(rates, [0.95, 0.5, 0.05], base=number)
         # Rates are rounded in the chart; a distribution keeps 6,000 of its points, others for others.
-        near = {"rtol": 2e-3, "atol": 1e-5}
+        near: dict[str, Any] = {"rtol": 2e-3, "atol": 1e-5}
         np.testing.assert_allclose(shown["median"]["y"], 1 - f[1], **near)
         band = shown["90 % band"]
         np.testing.assert_allclose(band["high"], 1 - f[2], **near)
