@@ -41,8 +41,8 @@ AT_THE_END = 1e-6
 
 LONGER = 1.7
 
-#: The largest probability in a cell of a shape, in the first step, and how often cells are divided.
-MOST_IN_CELL, MOST_DIVISIONS = 0.2, 1
+#: The largest probability in a cell of a shape, in the first step.
+MOST_IN_CELL = 0.2
 
 
 #: Probability of curves that need no finer likelihood.
@@ -140,7 +140,8 @@ class CurveSettings:
 
     def estimate_quickly(self, scores: Scores, model: CurveModel) -> CurvePosterior:
         """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
-        return self._first(scores, model, None, refinement=0)[0]
+        posterior, farthest = self._first(scores, model, None, refinement=0)
+        return self._divided(posterior, farthest)
 
     def _first(
         self, scores: Scores, model: CurveModel, on_message: OnMessage | None, refinement: int = 1
@@ -162,25 +163,19 @@ class CurveSettings:
         """The posterior after dividing the cells of shapes that hold much of its probability."""
         scores, model, accuracy = posterior.scores, posterior.model, posterior.accuracy
         most = MOST_IN_CELL / 2 ** max(accuracy.levels - 1, 0)
-        for _ in range(MOST_DIVISIONS):
-            cells = divided(posterior.solution, accuracy.cells, most)
-            if cells == accuracy.cells:
-                break
-            tables = posterior.tables
-            tried = {key_of(component) for component in model.components_of(accuracy.cells)}
-            tables += make_tables(
-                scores,
-                [c for c in model.components_of(cells) if key_of(c) not in tried],
-                model,
-                farthest,
-                self.accuracy(accuracy.levels, len(scores)),
-                known=tables,
-            )
-            posterior = self._posterior(
-                scores, model, tables, accuracy.levels, accuracy.region, cells
-            )
-            accuracy = posterior.accuracy
-        return posterior
+        cells = divided(posterior.solution, accuracy.cells, most)
+        if cells == accuracy.cells:
+            return posterior
+        tried = {key_of(component) for component in model.components_of(accuracy.cells)}
+        tables = posterior.tables + make_tables(
+            scores,
+            [c for c in model.components_of(cells) if key_of(c) not in tried],
+            model,
+            farthest,
+            self.accuracy(accuracy.levels, len(scores)),
+            known=posterior.tables,
+        )
+        return self._posterior(scores, model, tables, accuracy.levels, accuracy.region, cells)
 
     def _posterior(
         self,

@@ -1,6 +1,7 @@
 """Log likelihood of every base at some leaks, by the chain of ranks or as a finite sum."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -46,21 +47,18 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
     """
     if not len(leaks):
         return np.empty((len(scores), 0))
-    ordered, owner = _in_orders(scores.bases)
+    ordered, owner, groups = _in_orders(scores.bases)
     log_ratios = np.empty((len(ordered), len(leaks)))
     if curves.family.pieces:
         log_ratios = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
     else:
-        for rows in _group_by_size(ordered):
-            largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
+        for largest, alike in groups:
             curved = _gridded(largest, curves, leaks, accuracy)
-            for same in _same_blocks(ordered, rows):
+            for same, zeros, ones in alike:
                 part = max(1, COLUMNS_AT_ONCE // len(leaks))
                 for start in range(0, len(same), part):
-                    some = same[start : start + part]
-                    zeros = np.stack([ordered[row].zeros for row in some])
-                    ones = np.stack([ordered[row].ones for row in some])
-                    log_ratios[some] = log_likelihood_ratios(zeros, ones, curved)
+                    some = slice(start, start + part)
+                    log_ratios[same[some]] = log_likelihood_ratios(zeros[some], ones[some], curved)
     log_ratios[:, leaks == 0] = 0.0
     if len(ordered) == len(scores):
         return log_ratios
@@ -68,8 +66,18 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
     return np.stack([np.bincount(owner, column) for column in log_ratios.T], axis=1) / shares
 
 
-def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
-    """Bases as blocks of ranks, in several orders if there are ties; and the base of each order."""
+#: Orders with equal block sizes: their numbers, and their blocks without and with the point.
+Alike = tuple[IntArray, IntArray, IntArray]
+
+
+@lru_cache(maxsize=4)  # every curve asks again
+def _in_orders(
+    bases: tuple[BaseScores, ...],
+) -> tuple[list[Blocks], IntArray, list[tuple[Blocks, list[Alike]]]]:
+    """Bases as blocks of ranks, in several orders if there are ties.
+
+    Also the base of each order, and those that can share a grid, each group with its largest base.
+    """
     blocks, owner = [], []
     for number, base in enumerate(bases):
         if base.grouped:
@@ -80,7 +88,17 @@ def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
         for labels in base.orders(count):
             blocks.append(Blocks(1 - labels, labels))
             owner.append(number)
-    return blocks, np.array(owner)
+    groups = [
+        (
+            max((blocks[row] for row in rows), key=lambda base: len(base.zeros)),
+            [
+                (same, *(np.stack([blocks[row][side] for row in same]) for side in (0, 1)))
+                for same in _same_blocks(blocks, rows)
+            ],
+        )
+        for rows in _group_by_size(blocks)
+    ]
+    return blocks, np.array(owner), groups
 
 
 def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> GriddedCurves:
