@@ -19,9 +19,9 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve.engine import CurveSettings
 from epsilometer.engines.curve.solve import Solution, solve
-from epsilometer.model.family import Curves
-from epsilometer.model.models import CurveModel
-from epsilometer.model.shapes import Cells
+from epsilometer.model.families import FAMILIES
+from epsilometer.model.models import Component, CurveModel
+from epsilometer.model.shapes import Cells, Shape
 from epsilometer.model.strengths import FreeStrengths
 from studies.draws import draw_bases
 from studies.mechanisms import (
@@ -36,8 +36,8 @@ from studies.outside import CHOSEN_ON, ShiftedNoise
 DELTA, SEED = 1e-5, 30
 #: Epsilons between which evidence is summed.
 EDGES = np.concatenate([[0.0], np.geomspace(0.02, 600.0, 160)])
-#: Ratios of caps that may have their own weight.
-RATIOS = np.array([1.0, 1.2, 1.35, 1.55, 1.8, 2.2, 2.8, 3.6, 10.0])
+#: Shapes by name: each of their first cells, which the engine only divides, may have its own weight.
+SHAPES = {group.name: group for group in FAMILIES.values() if isinstance(group, Shape)}
 #: The group without a leak.
 NOTHING = "nothing"
 #: Probability of full strength, among unequal ones.
@@ -60,7 +60,7 @@ UNEQUAL = (
     RandomisedResponse(2.0),
 )
 STRENGTHS = (1.0, 0.8, 0.6, 0.4, 0.2)
-SIZES = ((5, 100, 30), (20, 100, 30), (1, 1000, 20), (1, 100, 30))
+SIZES = ((5, 100, 40), (20, 100, 40), (1, 1000, 24), (1, 100, 24))
 
 
 def cells() -> list[tuple[Any, int, int, float, bool, int]]:
@@ -78,14 +78,11 @@ def cells() -> list[tuple[Any, int, int, float, bool, int]]:
     return found + [(each, bases, 100, 1.0, True, 30) for each in UNEQUAL for bases in (5, 20)]
 
 
-def group_of(curves: Curves) -> str:
+def group_of(component: Component) -> str:
     """The group whose weight may be chosen."""
-    family = curves.family
-    name = type(family).__name__
-    if hasattr(family, "ratio"):
-        name += f" {int(np.searchsorted(RATIOS, family.ratio)) - 1}"
-    if getattr(family, "exchanged", False):
-        name += " exchanged"
+    curves, name = component.curves, component.group
+    if name in SHAPES:
+        name += f" {np.searchsorted(SHAPES[name].edges, curves.family.shape)}"
     return name + (f" {curves.interpretation}" if curves.mixed else "")
 
 
@@ -102,7 +99,7 @@ def evidence(solution: Solution, cells: Cells, offset: float) -> dict[str, Float
             mass = solution.probability[number][which].sum(axis=0)[::-1] / prior[which].sum()
             both.append(np.diff(np.interp(EDGES, epsilon, np.append(0.0, np.cumsum(mass)))))
         own = np.stack(both) / (1 - (model.no_leak or 0.0)) * np.exp(offset)
-        group = group_of(curves)
+        group = group_of(component)
         found[group] = found.get(group, np.zeros_like(own)) + own
     # Relative to the prior of all members of the group, also of those that were ruled out.
     whole = prior_of_groups(model, cells)
@@ -113,7 +110,7 @@ def prior_of_groups(model: CurveModel, cells: Cells) -> dict[str, float]:
     """The model's own prior probability of each group."""
     whole: dict[str, float] = {}
     for component in model.components_of(cells):
-        group = group_of(component.curves)
+        group = group_of(component)
         whole[group] = whole.get(group, 0.0) + component.probability
     return whole
 
@@ -180,9 +177,9 @@ def make(folder: Path) -> None:
 CANDIDATES: dict[str, tuple[dict[str, float], float]] = {
     "the model's": ({}, 1.0),
     "no full strength among unequal ones": ({}, 0.0),
-    "half the hard caps": ({"HardCap": 0.5}, 1.0),
-    "twice the hard caps": ({"HardCap": 2.0}, 1.0),
-    "no thin tails": ({"ThinTail": 0.0}, 1.0),
+    "half the hard caps": ({"hard-caps": 0.5}, 1.0),
+    "twice the hard caps": ({"hard-caps": 2.0}, 1.0),
+    "no thin tails": ({"thin-tails": 0.0}, 1.0),
 }
 
 

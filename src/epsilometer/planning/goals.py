@@ -32,7 +32,10 @@ DECIDED = 0.25
 
 
 class Answer(NamedTuple):
-    """What a simulated audit reports: interval, P(epsilon > claim), verdict, proof; and the truth."""
+    """What a simulated audit reports: interval, P(epsilon > claim), verdict, proof; and the truth.
+
+    ``high`` is infinite if its data set no upper limit; ``most_shown`` is the most that they can show.
+    """
 
     truth: float
     low: float = math.nan
@@ -41,6 +44,7 @@ class Answer(NamedTuple):
     outcome: Outcome | None = None
     proven: float = 0.0
     most_provable: float = math.inf
+    most_shown: float = math.nan
 
     @property
     def width(self) -> float:

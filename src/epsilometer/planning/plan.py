@@ -57,6 +57,9 @@ class PlannedDesign:
         The most that perfect attacks would prove with this size; None if nothing is proven.
     pass_share, fail_share
         Verdicts on the claim; None without one.
+    no_limit, most_shown
+        Share of simulated audits whose data set no upper limit, and the most that audits of this size can
+        show; None where no interval is needed, or of counts.
     """
 
     sizes: dict[str, int]
@@ -75,6 +78,8 @@ class PlannedDesign:
     most_provable: float | None
     pass_share: float | None
     fail_share: float | None
+    no_limit: float | None = None
+    most_shown: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -318,7 +323,9 @@ def _planned(search: Search, size: Size, speed: float | None) -> PlannedDesign:
     most = max(answer.most_provable for answer in answers)
     quantiles: dict[str, Any] = {}
     for name in ("width", "proven"):
-        values = np.quantile([getattr(answer, name) for answer in answers], [0.1, 0.5, 0.9])
+        values = [getattr(answer, name) for answer in answers]
+        with np.errstate(invalid="ignore"):  # between two infinite widths
+            values = np.quantile(values, [0.1, 0.5, 0.9])
         keys = (f"low_{name}", name, f"high_{name}")
         quantiles |= {key: _known(value) for key, value in zip(keys, values, strict=True)}
     return PlannedDesign(
@@ -332,6 +339,8 @@ def _planned(search: Search, size: Size, speed: float | None) -> PlannedDesign:
         most_provable=_known(most),
         pass_share=_share(answers, Outcome.PASS),
         fail_share=_share(answers, Outcome.FAIL),
+        no_limit=_known(np.mean([a.high == math.inf if a.most_shown > 0 else math.nan for a in answers])),
+        most_shown=_known(max(answer.most_shown for answer in answers)),
         **quantiles,
     )
 

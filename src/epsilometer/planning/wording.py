@@ -1,10 +1,12 @@
 """A plan as sentences, as a table, and as plain values."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from epsilometer._files import csv_text
+from epsilometer.judgement.next_step import MORE
 from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.planning.designs import ManyModels, OneRunCanaries, PoolModels
 from epsilometer.planning.goals import AssumedCurve, DecidedClaim, IntervalWidth, ProvenEpsilon
@@ -84,6 +86,8 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         near = shown.width <= NEAR_FLOOR * floor.width
         helps = "hardly narrow the interval: even" if near else "can narrow the interval:"
         sentences.append(f"{more} {helps} {even}.")
+    if shown.no_limit:
+        sentences.append(_without_limit(plan, shown))
     if shown.most_provable is not None:
         sentences.append(_at_best(plan, shown.most_provable))
     if isinstance(truth := plan.scenario, AssumedCurve):
@@ -112,6 +116,16 @@ def _reported(plan: AuditPlan, shown: PlannedDesign) -> str:
     return (
         f"{who} typically report {width}a proof that epsilon is at least {rounded_down(shown.proven)} "
         f"({proven}; error {100 * plan.error:g} %)."
+    )
+
+
+def _without_limit(plan: AuditPlan, shown: PlannedDesign) -> str:
+    """How often such audits set no upper limit, and how much more models would raise what they show."""
+    often, most = round(shown.no_limit * shown.simulations), shown.most_shown  # type: ignore[operator]
+    return (
+        f"In {often:,} of {shown.simulations:,} of them the data set no upper limit of epsilon: {shown.words} "
+        f"can show at most {most:.2f}. {MORE} times as many {plan.design.names[1]} would raise what can be "
+        f"shown to {most + math.log(MORE):.2f}."  # type: ignore[operator]
     )
 
 

@@ -87,9 +87,9 @@ class CurveSettings:
     def accuracy(self, refinement: int, bases: int) -> Accuracy:
         """Accuracy of likelihoods in a refinement step."""
         # A chain coarser than the first one is not faster: splines would follow its errors.
-        step = 1.0 / 1.5 ** max(refinement - 1, 0)
+        step = 1.0 / 1.3 ** max(refinement - 1, 0)
         # A curve that does not fit moves shares far: refinement steps must not share a window.
-        reach = 10.0 + 4.0 * max(refinement - 1, 0)
+        reach = 8.0 + 2.0 * max(refinement - 1, 0)
         # Errors of many bases add up, though not all with the same sign.
         return Accuracy(step, reach, 0.03 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
 
