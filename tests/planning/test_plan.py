@@ -133,6 +133,31 @@ def test_reported_numbers_are_of_the_size_itself(plan: em.goals.AuditPlan) -> No
     assert 0 < found.standard_error < 0.2
 
 
+def test_audits_without_an_upper_limit_say_what_more_models_could_show() -> None:
+    """Scores are separated, so no interval has an end."""
+    design = em.goals.ManyModels(most_bases=5, most_challenges=20)
+    found = plan_audit(
+        em.CurveModel(delta=1e-5),
+        em.goals.AssumedCurve(epsilon=300.0, concentration=math.inf),
+        em.goals.IntervalWidth(at_most=2.0),
+        design=design,
+        simulations=4,
+    )
+    assert found.recommended is None
+    size = found.designs[-1]
+    assert (size.no_limit, size.width) == (1.0, None)
+    assert size.most_shown == pytest.approx(math.log(20))
+    said = " ".join(wording.help_sentences(found))
+    assert "4 of 4 of them the data set no upper limit" in said
+    assert "show at most 3.00. 4 times as many challenges" in said
+    assert "shown to 4.38" in said
+    json.dumps(wording.described(found), allow_nan=False)
+    # An interval that ends, and counts, have nothing to say of it.
+    assert "no upper limit" not in " ".join(
+        wording.help_sentences(replace(found, designs=(replace(size, no_limit=0.0),)))
+    )
+
+
 def test_the_plan_in_words(plan: em.goals.AuditPlan) -> None:
     assert plan.recommended is not None
     said = " ".join([wording.recommendation(plan), *wording.help_sentences(plan)])

@@ -20,6 +20,7 @@ from scipy.interpolate import PchipInterpolator
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer.errors import InputError
 
 #: Beyond this e^epsilon nears the limit of double precision.
 LARGEST_CURVE_EPSILON = 600.0
@@ -48,8 +49,9 @@ class Family(ABC):
     sampled_weight: ClassVar[float] = 1.0
     #: Prior probability of a mixture, given the family.
     mixed_share: ClassVar[float] = 0.0
-    #: The range of a shape in words, for users; only a `Shape` has one.
+    #: The range of a shape in words, for users, and edges of its first cells; only a `Shape` has them.
     words: ClassVar[str] = ""
+    edges: tuple[float, ...] = ()
     #: Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie.
     pieces: ClassVar[bool] = False
 
@@ -137,6 +139,30 @@ class Family(ABC):
     @abstractmethod
     def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` is true."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capped(Family):
+    """A family between Gaussian curves and pure ones, with a largest log likelihood ratio.
+
+    Parameters
+    ----------
+    ratio
+        Largest log likelihood ratio in units of the leak, above 1.
+    """
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        if not 1 < _validate.positive("ratio", self.ratio) <= 20:
+            raise InputError(f"expected 1 < ratio <= 20, got ratio={self.ratio}.")
+
+    @property
+    def shape(self) -> float:
+        return self.ratio
+
+    def gaussian_leak(self, leak: FloatArray) -> FloatArray:
+        return leak
 
 
 class MixtureInterpretation(StrEnum):

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,42 +9,22 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
-from epsilometer.errors import InputError
-from epsilometer.model.family import Family
+from epsilometer.model.family import Capped
 from epsilometer.model.shifted import Gaussian, leak_with, solved
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardCap(Family):
+class HardCap(Capped):
     """The larger of the Gaussian trade-off function and that of (ratio leak, 0)-DP.
 
     k-fold compositions of pure mechanisms have a ratio of about sqrt(k).  The score is normal without
     the point; with it, its upper tail is the smallest of Phi(leak - x), e^c Phi(-x) and 1 - e^-c Phi(x),
     for c = ratio leak.  So the curve is Gaussian between two cuts, and straight beyond them.
-
-    Parameters
-    ----------
-    ratio
-        Largest log likelihood ratio in units of the leak, above 1.
     """
-
-    ratio: float
-    prior_weight: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        if not 1 < _validate.positive("ratio", self.ratio) <= 20:
-            raise InputError(f"expected 1 < ratio <= 20, got ratio={self.ratio}.")
 
     @property
     def name(self) -> str:
         return f"hard cap {self.ratio:.4g}"
-
-    @property
-    def shape(self) -> float:
-        return self.ratio
-
-    def gaussian_leak(self, leak: FloatArray) -> FloatArray:
-        return leak
 
     def _cuts(self, leak: FloatArray) -> FloatPair:
         """The lower and the upper cut; equal if no part of the curve is Gaussian."""

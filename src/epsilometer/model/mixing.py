@@ -18,6 +18,8 @@ INTERPRETATION_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpreta
 class FreeMixing:
     """There may be a mixture, with any rate and either interpretation."""
 
+    #: Whether the algorithm is known to sample its records.
+    sampled: ClassVar[bool] = False
     name: ClassVar[str] = "free"
     description: ClassVar[str] = (
         "Scores may be a mixture, as if the point mattered only now and then: because the algorithm "
@@ -40,6 +42,7 @@ class FreeMixing:
 class NoMixing:
     """The point always matters."""
 
+    sampled: ClassVar[bool] = False
     name: ClassVar[str] = "none"
     description: ClassVar[str] = (
         "The point is assumed to matter in every training run and every attack."
@@ -62,6 +65,10 @@ class KnownMixing:
         if rate > 1:
             raise InputError(f"expected 0 < mixing <= 1, got mixing={rate}.")
         object.__setattr__(self, "rate", rate)
+
+    @property
+    def sampled(self) -> bool:
+        return self.rate < 1
 
     @property
     def description(self) -> str:

@@ -8,7 +8,6 @@ scale, a fixed value.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
 from typing import Any, NamedTuple
 
 from epsilometer import _validate
@@ -19,7 +18,7 @@ from epsilometer.model.dependence import DEPENDENCES, Dependence, ScatteredMembe
 from epsilometer.model.families import AVERAGE, FAMILIES, check_families, families_of
 from epsilometer.model.family import Curves, Family
 from epsilometer.model.likelihoods import LIKELIHOODS, IndependentBinomial, Likelihood
-from epsilometer.model.mixing import FreeMixing, KnownMixing, Mixing, mixing_of
+from epsilometer.model.mixing import FreeMixing, Mixing, mixing_of
 from epsilometer.model.priors import Beta, Fixed, HalfCauchy, HalfNormal, Prior, StrengthPrior
 from epsilometer.model.shapes import Cells, Shape
 from epsilometer.model.strengths import FixedStrength, FreeStrengths, Strengths
@@ -210,11 +209,11 @@ class CurveModel:
 
     def components_of(self, cells: Cells) -> tuple[Component, ...]:
         """The same with these cells of shapes, where given."""
-        known = isinstance(self.mixing, KnownMixing) and self.mixing.rate < 1
+        kind = "sampled_weight" if self.mixing.sampled else "prior_weight"
+        weights = self.weights or [getattr(group, kind) for group in self.families]
         components = [
             Component(curves, weight * share * part, group.name)
-            for group, told in zip(self.families, self.weights or repeat(None), strict=False)
-            for weight in (told or (group.sampled_weight if known else group.prior_weight),)
+            for group, weight in zip(self.families, weights, strict=True)
             for family, share in group.members(cells.get(group.name))
             for curves, part in self.mixing.curves(family)
             if curves.largest_leak(1.0, self.delta) > 0

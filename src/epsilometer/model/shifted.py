@@ -19,7 +19,7 @@ from scipy.special import betainc, expit, gammaincc, log_ndtr, ndtr
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
-from epsilometer.model.family import LARGEST_CURVE_EPSILON, Family
+from epsilometer.model.family import LARGEST_CURVE_EPSILON, Capped, Family
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 #: Newton's steps: most, and the change of a score below which they end.
@@ -208,33 +208,17 @@ class Gaussian(Shifted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothCap(Shifted):
+class SmoothCap(Capped, Shifted):
     """Noise whose logistic function is Beta(p, p): between Laplace and Gaussian.
 
     The log likelihood ratio is at most ``ratio`` times the leak, and the leak is the shift in standard
     deviations of the nearest normal noise: 1 is Laplace noise, sqrt(2) hyperbolic secant, sqrt(3)
     logistic, and a large ratio Gaussian.
-
-    Parameters
-    ----------
-    ratio
-        Largest log likelihood ratio in units of the leak, above 1.
     """
-
-    ratio: float
-    prior_weight: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        if not 1 < _validate.positive("ratio", self.ratio) <= 20:
-            raise InputError(f"expected 1 < ratio <= 20, got ratio={self.ratio}.")
 
     @property
     def name(self) -> str:
         return f"smooth cap {self.ratio:.4g}"
-
-    @property
-    def shape(self) -> float:
-        return self.ratio
 
     @property
     def _p(self) -> float:
@@ -242,9 +226,6 @@ class SmoothCap(Shifted):
 
     def _shift(self, leak: FloatArray) -> FloatArray:
         return np.asarray(leak * (self.ratio / self._p))
-
-    def gaussian_leak(self, leak: FloatArray) -> FloatArray:
-        return leak
 
     @property
     def _step(self) -> float:  # type: ignore[override]

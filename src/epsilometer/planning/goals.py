@@ -24,6 +24,9 @@ from epsilometer.model.models import CountModel, CurveModel
 from epsilometer.model.scores import Scores
 from epsilometer.posteriors.posterior import CountPosterior
 
+#: Intervals without an upper end count as this wide.
+WIDEST = 1000.0
+
 #: Posterior probabilities are clipped here before their odds are computed.
 LEAST_PROBABILITY = 1e-12
 
@@ -64,7 +67,7 @@ class IntervalWidth:
 
     def margin(self, answer: Answer) -> float:
         """log(goal / width): at least 0 if the goal is reached, and smooth in the audit's size."""
-        return math.log(self.at_most / max(answer.width, 1e-300))
+        return math.log(self.at_most / min(max(answer.width, 1e-300), WIDEST))
 
 
 @dataclass(frozen=True, kw_only=True)

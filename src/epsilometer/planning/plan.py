@@ -58,8 +58,8 @@ class PlannedDesign:
     pass_share, fail_share
         Verdicts on the claim; None without one.
     no_limit, most_shown
-        Share of simulated audits whose data set no upper limit, and the most that audits of this size can
-        show; None where no interval is needed, or of counts.
+        Share of simulated audits whose data set no upper limit, and the most that audits of this size
+        can show; None where no interval is needed, or of counts.
     """
 
     sizes: dict[str, int]
@@ -321,6 +321,7 @@ def _planned(search: Search, size: Size, speed: float | None) -> PlannedDesign:
     # A share of 0 or 1 has a standard error too: that with one more simulation on either side.
     near = (share * often + 1) / (often + 2)
     most = max(answer.most_provable for answer in answers)
+    most_shown = _known(max(answer.most_shown for answer in answers))
     quantiles: dict[str, Any] = {}
     for name in ("width", "proven"):
         values = [getattr(answer, name) for answer in answers]
@@ -339,8 +340,10 @@ def _planned(search: Search, size: Size, speed: float | None) -> PlannedDesign:
         most_provable=_known(most),
         pass_share=_share(answers, Outcome.PASS),
         fail_share=_share(answers, Outcome.FAIL),
-        no_limit=_known(np.mean([a.high == math.inf if a.most_shown > 0 else math.nan for a in answers])),
-        most_shown=_known(max(answer.most_shown for answer in answers)),
+        no_limit=None
+        if most_shown is None
+        else float(np.mean([np.isinf(a.high) for a in answers])),
+        most_shown=most_shown,
         **quantiles,
     )
 

@@ -121,11 +121,13 @@ def _reported(plan: AuditPlan, shown: PlannedDesign) -> str:
 
 def _without_limit(plan: AuditPlan, shown: PlannedDesign) -> str:
     """How often such audits set no upper limit, and how much more models would raise what they show."""
-    often, most = round(shown.no_limit * shown.simulations), shown.most_shown  # type: ignore[operator]
+    assert shown.no_limit is not None  # neither, in audits that need an interval
+    assert shown.most_shown is not None
+    often, most = round(shown.no_limit * shown.simulations), shown.most_shown
     return (
-        f"In {often:,} of {shown.simulations:,} of them the data set no upper limit of epsilon: {shown.words} "
-        f"can show at most {most:.2f}. {MORE} times as many {plan.design.names[1]} would raise what can be "
-        f"shown to {most + math.log(MORE):.2f}."  # type: ignore[operator]
+        f"In {often:,} of {shown.simulations:,} of them the data set no upper limit of epsilon: "
+        f"{shown.words} can show at most {most:.2f}. {MORE} times as many {plan.design.names[1]} would "
+        f"raise what can be shown to {most + math.log(MORE):.2f}."
     )
 
 

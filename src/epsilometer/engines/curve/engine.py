@@ -23,7 +23,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.family import LARGEST_CURVE_EPSILON, Family
 from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.scores import Scores
-from epsilometer.model.shapes import Cells, Shape
+from epsilometer.model.shapes import Cells
 from epsilometer.model.strengths import EVERYWHERE, Region
 from epsilometer.posteriors.provenance import Provenance
 
@@ -214,11 +214,9 @@ def divided(solution: Solution, cells: Cells, most: float) -> Cells:
         weight[family] = weight.get(family, 0.0) + mass
     result = dict(cells)
     for group in solution.model.families:
-        if not isinstance(group, Shape):
-            continue
         edges = cells.get(group.name, group.edges)
         heavy = [weight.get(family, 0.0) > most for family, _ in group.members(edges)]
-        if any(heavy):
+        if edges and any(heavy):
             parts = [
                 np.geomspace(low, high, 4 if split else 2)[:-1].tolist()
                 for low, high, split in zip(edges[:-1], edges[1:], heavy, strict=True)

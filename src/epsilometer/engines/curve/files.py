@@ -22,12 +22,12 @@ from epsilometer.model.families import (
     RandomizedResponse,
     TwoVariances,
 )
-from epsilometer.model.mixing import MIXINGS, KnownMixing
+from epsilometer.model.mixing import MIXINGS
 from epsilometer.model.models import CurveModel
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.priors import PRIORS
 from epsilometer.model.scores import Scores
-from epsilometer.model.shapes import Cells, Shape
+from epsilometer.model.shapes import Cells
 from epsilometer.model.strengths import STRENGTHS
 from epsilometer.posteriors import trees
 from epsilometer.posteriors.provenance import Provenance
@@ -65,8 +65,7 @@ def restore(reader: Reader) -> CurvePosterior:
     model = trees.model_of(CurveModel, {"weights": None} | values, KINDS)
     if older:
         weights = tuple(OLDER_WEIGHTS.get(type(family), 1.0) for family in model.families)
-        sampled = isinstance(model.mixing, KnownMixing) and model.mixing.rate < 1
-        model = model if sampled else replace(model, weights=weights)
+        model = model if model.mixing.sampled else replace(model, weights=weights)
     accuracy = CurveAccuracy(**reader.json("accuracy"))
     # Older files call the engine "profile".
     provenance = replace(Provenance.from_json(reader.text("provenance")), engine=ENGINE)
@@ -190,7 +189,7 @@ def _with_references(tables: list[Table]) -> tuple[Table, ...]:
 
 def _known_cells(model: CurveModel, accuracy: CurveAccuracy) -> Cells:
     """The cells of shapes, few enough and in order."""
-    names = {group.name for group in model.families if isinstance(group, Shape)}
+    names = {group.name for group in model.families if group.edges}
     for name, edges in accuracy.cells.items():
         increasing = all(low < high for low, high in pairwise(edges))
         if name not in names or not 1 < len(edges) <= MOST_EDGES or not increasing:
