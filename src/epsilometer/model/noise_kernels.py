@@ -13,8 +13,33 @@ from epsilometer._arrays import FloatArray
 #: Columns: log tail, its slope, log density, its slope.
 Table = FloatArray
 
-#: Newton's steps: most, and the relative change of a score below which they end.
-MOST_STEPS, SMALL_STEP = 80, 1e-11
+#: Newton's steps: most, and the relative change below which they end: errors are about its square.
+MOST_STEPS, SMALL_STEP = 80, 1e-6
+
+
+@njit(nogil=True, cache=True)
+def newton(
+    x: float, excess: float, slope: float, low: float, high: float
+) -> tuple[float, float, float]:
+    """A safeguarded step to the root of a decreasing function, and the new bracket around the root.
+
+    ``excess`` is the function's value.  A bracket may have no upper end yet.
+    """
+    low, high = (x, high) if excess > 0 else (low, x)
+    new = x - excess / slope if slope < 0 else math.inf
+    if not low <= new <= high:
+        new = (low + high) / 2 if high < math.inf else 2 * x + 1
+    return new, low, high
+
+
+@njit(nogil=True, cache=True)
+def ahead(
+    target: float, targets: tuple[float, float], y: float, rates: tuple[float, float]
+) -> float:
+    """Where the next target is reached: from the last two targets, the last place, and rates there."""
+    move, before = target - targets[0], targets[0] - targets[1]
+    bend = (rates[0] - rates[1]) * move / before if before != 0 else 0.0
+    return y + move * (rates[0] + (bend / 2 if abs(bend) < abs(rates[0]) else 0.0))
 
 
 @njit(nogil=True, cache=True)
@@ -71,39 +96,39 @@ def upper_quantiles(
 ) -> None:
     """The values that a share of the noise exceeds, ``part`` of which is shifted: (shares, shifts).
 
-    By Newton's method for the logarithm of the smaller tail, safeguarded by bisection.
+    By Newton's method for the logarithm of the smaller tail, from the share next to it.
     """
     for k in range(len(shift)):
-        for j in range(len(share)):
-            wanted = share[j]
-            if wanted <= 0 or wanted >= 1:
-                out[j, k] = math.inf if wanted <= 0 else -math.inf
-                continue
+        for mirrored in (False, True):
             # The lower tail of noise is the upper one of its mirror image.
-            side = 1.0 if wanted <= 0.5 else -1.0
-            first, move = part if side > 0 else 1 - part, shift[k]
-            centre = 0.0 if side > 0 else move
-            target = math.log(wanted if side > 0 else 1 - wanted)
+            move, first, side = shift[k], 1 - part if mirrored else part, -1.0 if mirrored else 1.0
+            centre = move if mirrored else 0.0
             # In the coordinate y = side (x - centre): the mixture of noise and noise shifted by move.
-            low, high = 0.0, move + 1.0
-            while _mixed(table, step, high, move, first)[0] > target:
-                high = 2 * high - move
-            y = (low + high) / 2 if j == 0 else min(max(side * (out[j - 1, k] - centre), low), high)
-            for _ in range(MOST_STEPS):
-                log_tail, slope = _mixed(table, step, y, move, first)
-                excess = log_tail - target
-                if excess > 0:
-                    low = y
-                else:
-                    high = y
-                new = y - excess / slope if slope < 0 else math.inf
-                if not low <= new <= high:
-                    new = (low + high) / 2
-                moved = abs(new - y)
-                y = new
-                if moved <= SMALL_STEP * (1 + abs(y)):
-                    break
-            out[j, k] = centre + side * y
+            y, known = move / 2, 0
+            targets, rates = (0.0, 0.0), (0.0, 0.0)
+            for i in range(len(share)):
+                # Outwards from the middle.
+                j = i if mirrored else len(share) - 1 - i
+                wanted = 1 - share[j] if mirrored else share[j]
+                if not (wanted < 0.5 if mirrored else wanted <= 0.5):
+                    continue
+                if wanted <= 0:
+                    out[j, k] = side * math.inf
+                    continue
+                target = math.log(wanted)
+                if known > 1:
+                    y = max(ahead(target, targets, y, rates), 0.0)
+                low, high, slope = 0.0, math.inf, 0.0
+                for _ in range(MOST_STEPS):
+                    log_tail, slope = _mixed(table, step, y, move, first)
+                    new, low, high = newton(y, log_tail - target, slope, low, high)
+                    moved = abs(new - y)
+                    y = new
+                    if moved <= SMALL_STEP * (1 + y):
+                        break
+                targets, rates = (target, targets[0]), (1 / slope if slope < 0 else 0.0, rates[0])
+                known += 1
+                out[j, k] = centre + side * y
 
 
 @njit(nogil=True, cache=True)
@@ -139,23 +164,13 @@ def epsilons(
             ratio = _value(table, step, abs(x - move), 2) - _value(table, step, x, 2)
             seen = _log_tail(table, step, x - move)
             lost = ratio + _log_tail(table, step, x)
-            new = math.inf
+            excess, slope = -1.0, 0.0
             if lost < seen:
                 left = -math.expm1(lost - seen)
                 excess = seen + math.log(left) - math.log(delta)
-                fall = (_slope(table, step, x - move) - _slope(table, step, x)) * math.exp(
-                    lost - seen
-                )
-                if fall > 0:
-                    new = x + excess * left / fall
-            else:
-                excess = -1.0
-            if excess > 0:
-                low = x
-            else:
-                high = x
-            if not low <= new <= high:
-                new = (low + high) / 2
+                fall = _slope(table, step, x - move) - _slope(table, step, x)
+                slope = -fall * math.exp(lost - seen) / left
+            new, low, high = newton(x, excess, slope, low, high)
             moved = abs(new - x)
             x = new
             if moved <= SMALL_STEP * (1 + x):

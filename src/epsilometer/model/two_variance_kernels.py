@@ -5,9 +5,7 @@ import math
 from numba import njit
 
 from epsilometer._arrays import FloatArray
-
-#: Newton's steps: most, and the relative change below which they end.
-MOST_STEPS, SMALL_STEP = 80, 1e-11
+from epsilometer.model.noise_kernels import MOST_STEPS, SMALL_STEP, newton
 
 
 @njit(nogil=True, cache=True)
@@ -47,31 +45,25 @@ def distances_with(
     for k in range(len(centre)):
         near, wide = centre[k], width[k]
         far = near * wide * wide
+        x = (1 - part) * near + part * far
         for j in range(len(share)):
             wanted = share[j]
             if wanted <= 0 or wanted >= 1:
                 out[j, k] = math.inf if wanted <= 0 else 0.0
                 continue
             low, high = 0.0, max(near, far) + 40 * wide
-            x = (1 - part) * near + part * far if j == 0 else min(max(out[j - 1, k], low), high)
-            upper = wanted <= 0.5
-            target = math.log(wanted if upper else 1 - wanted)
+            # Of the smaller tail, as a decreasing function.
+            side = 1.0 if wanted <= 0.5 else -1.0
+            target = math.log(wanted if side > 0 else 1 - wanted)
             for _ in range(MOST_STEPS):
-                if upper:
+                if side > 0:
                     tail = (1 - part) * _beyond(x, near, 1.0) + part * _beyond(x, far, wide)
                 else:
                     tail = (1 - part) * _within(x, near, 1.0) + part * _within(x, far, wide)
-                slope = (1 - part) * _density(x, near, 1.0) + part * _density(x, far, wide)
+                density = (1 - part) * _density(x, near, 1.0) + part * _density(x, far, wide)
                 excess = (math.log(tail) if tail > 0 else -math.inf) - target
-                if (excess > 0) == upper:
-                    low = x
-                else:
-                    high = x
-                new = math.inf
-                if tail > 0 and slope > 0:
-                    new = x + (excess if upper else -excess) * tail / slope
-                if not low <= new <= high:
-                    new = (low + high) / 2
+                slope = -density / tail if tail > 0 else 0.0
+                new, low, high = newton(x, side * excess, slope, low, high)
                 moved = abs(new - x)
                 x = new
                 if moved <= SMALL_STEP * (1 + x):
@@ -124,19 +116,14 @@ def epsilons(
         out[k] = 0.0
         if leak[k] <= 0:
             continue
-        low, high, x = 0.0, 1e9, out[k - 1] if k else 0.0
+        low, high, x = 0.0, math.inf, out[k - 1] if k else 0.0
         for _ in range(MOST_STEPS):
             wide, narrow, lost_wide, lost_narrow = divergences(centre[k], width[k], leak[k], x)
             largest, lost = (wide, lost_wide) if wide >= narrow else (narrow, lost_narrow)
-            new = math.inf
-            if largest > 0 and lost > 0:
-                new = x + (math.log(largest) - math.log(delta)) * largest / lost
-            if largest > delta:
-                low = x
-            else:
-                high = x
-            if not low <= new <= high:
-                new = (low + high) / 2 if high < 1e9 else 2 * low + 1
+            excess, slope = -1.0, 0.0
+            if largest > 0:
+                excess, slope = math.log(largest) - math.log(delta), -lost / largest
+            new, low, high = newton(x, excess, slope, low, high)
             moved = abs(new - x)
             x = new
             if moved <= SMALL_STEP * (1 + x) or high == 0:

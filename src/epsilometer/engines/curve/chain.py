@@ -22,6 +22,7 @@ refinement steps of the engine show the size of the error.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numba
@@ -34,14 +35,12 @@ from epsilometer.model.family import Densities
 #: Steps between rescalings: each multiplies by at most 2, and underflow means that nothing is left.
 RESCALE = 8
 
+#: Ranks whose averages are computed together; and the largest number of scores, and number of parts,
+#: for which they are kept: all curves of a rate need the same.
+PART, KEPT_UP_TO, KEPT = 512, 8192, 24
 
-#: The fields of a grid, those of densities on it, and the other two of :class:`GriddedCurves`.
-CurveArrays = tuple[
-    tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray],
-    tuple[FloatArray, FloatArray, FloatArray],
-    float,
-    float,
-]
+#: Angles and shares of a grid, densities on it, and the share of members.
+CurveArrays = tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray, FloatArray], float]
 
 
 class GriddedCurves(NamedTuple):
@@ -93,8 +92,8 @@ def _averages(
 ) -> None:
     """Weights of E[g(t U^(1/m))] at points low + 1 to high: of the point before, and of four others.
 
-    ``powers`` holds ``ratio`` to the power m - 1 for the cells used in the step before, marked in
-    ``known``.
+    They are counted from ``low``.  ``powers`` holds ``ratio`` to the power m - 1 for the cells used in
+    the step before, marked in ``known``.
     """
     nodes = rule.shape[2]
     for cell in range(low, high):
@@ -104,22 +103,77 @@ def _averages(
         else:
             for p in range(nodes + 1):
                 powers[cell, p] = ratio[cell, p] ** (m - 1)
-        total = 0.0
+        row, total = cell - low, 0.0
         for k in range(4):
             part = 0.0
             for p in range(nodes):
                 part += powers[cell, p] * rule[cell, k, p]
-            weights[cell, k] = part
+            weights[row, k] = part
             total += part
         kept = powers[cell, nodes] * ratio[cell, nodes]
         # Weights sum to one, as for any average, however steep the powers are.
         scale = (1 - kept) / total if total > 0 else 0.0
         for k in range(4):
-            weights[cell, k] *= scale
-        weights[cell, 4] = kept
+            weights[row, k] *= scale
+        weights[row, 4] = kept
         if total <= 0:
-            weights[cell, cell + 1 - first[cell]] = 1 - kept
+            weights[row, cell + 1 - first[cell]] = 1 - kept
     known[0], known[1], known[2] = m, low, high
+
+
+class Steps(NamedTuple):
+    """Averages from rank to rank, for some ranks: ranges of points, and weights in each range.
+
+    The ranges, inclusive, are of a step and of the window of the rank after it; a step covers the
+    windows of both ranks.
+    """
+
+    ranges: IntArray
+    weights: FloatArray
+
+
+def _steps(grid: ShareGrid, total: int, reach: float, start: int) -> Steps:
+    """The steps from rank ``start``, at most :data:`PART`, to that beyond the last rank."""
+    ranges = np.empty((min(PART, total + 1 - start), 4), dtype=np.int64)
+    _ranges(grid.theta, total, reach, start, ranges)
+    widest = int((ranges[:, 1] - ranges[:, 0]).max())
+    weights = np.zeros((len(ranges), widest, 5))
+    _all_averages(start, ranges, grid.first, grid.ratio, grid.rule, weights)
+    return Steps(ranges, weights)
+
+
+_kept_steps = lru_cache(maxsize=KEPT)(_steps)
+
+
+@numba.njit(nogil=True, cache=True)
+def _ranges(theta: FloatArray, total: int, reach: float, start: int, ranges: IntArray) -> None:
+    """Fill the ranges of :class:`Steps`."""
+    last = len(theta) - 1
+    low, high = (0, last) if start == 0 else _window(theta, start, total, reach)
+    for row in range(len(ranges)):
+        new_low, new_high = low, last
+        if start + row < total:
+            new_low, new_high = _window(theta, start + row + 1, total, reach)
+        ranges[row] = min(low, new_low), max(high, new_high), new_low, new_high
+        low, high = new_low, new_high
+
+
+@numba.njit(nogil=True, cache=True)
+def _all_averages(
+    start: int,
+    ranges: IntArray,
+    first: IntArray,
+    ratio: FloatArray,
+    rule: FloatArray,
+    weights: FloatArray,
+) -> None:
+    """Fill the weights of :class:`Steps`; the step from rank 0 has none."""
+    powers = np.zeros(ratio.shape)
+    known = np.array([-1, 0, 0])
+    for row in range(len(ranges)):
+        if start + row > 0:
+            low, high = ranges[row, 0], ranges[row, 1]
+            _averages(start + row, low, high, first, ratio, rule, powers, known, weights[row])
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
@@ -131,9 +185,9 @@ def _step(
     for c in range(columns):
         out[low, c] = g[low, c]
     for cell in range(low, high):
-        start = first[cell]
-        w0, w1, w2 = weights[cell, 0], weights[cell, 1], weights[cell, 2]
-        w3, kept = weights[cell, 3], weights[cell, 4]
+        start, row = first[cell], cell - low
+        w0, w1, w2 = weights[row, 0], weights[row, 1], weights[row, 2]
+        w3, kept = weights[row, 3], weights[row, 4]
         for c in range(columns):
             inside = (
                 w0 * g[start, c]
@@ -188,7 +242,7 @@ def _block(
     out: FloatArray,
 ) -> float:
     """One column of g after a block of ties; returns the log of the factor divided out."""
-    (theta, share, _, _, _), (without, with_point, below), members, _ = curved
+    theta, share, (without, with_point, below), members = curved
     beta_share, beta_weight = rule
     curve = column % without.shape[1]
     n = zeros + ones
@@ -241,38 +295,33 @@ def _block(
 def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     labels: IntArray,
     rank: int,
-    total: int,
     window: tuple[int, int],
-    curved: CurveArrays,
+    ranges: IntArray,
+    weights: FloatArray,
+    first: IntArray,
+    densities: tuple[FloatArray, FloatArray, FloatArray],
     g: FloatArray,
     out: FloatArray,
     logs: FloatArray,
-) -> tuple[int, int]:
-    """Propagate g over scores without ties, labels of shape (bases, scores); returns the last window.
+) -> None:
+    """Propagate g from a rank, with its window, over scores without ties: labels (bases, scores).
 
     A label beyond the last rank means no score: only the average is taken, over all points.
     """
     low, high = window
-    (theta, _, first, ratio, rule), (without, with_point, _), _, reach = curved
+    without, with_point, _ = densities
     bases, steps = labels.shape
-    points, curves = without.shape
-    weights = np.zeros((points, 5))
-    powers = np.zeros(ratio.shape)
-    known = np.array([-1, 0, 0])
+    curves = without.shape[1]
     for k in range(steps):
-        new_low, new_high = low, points - 1
-        if rank < total:
-            new_low, new_high = _window(theta, rank + 1, total, reach)
-        begin, end = min(low, new_low), max(high, new_high)
-        if rank == 0:
+        begin, end, new_low, new_high = ranges[k]
+        if rank + k == 0:
             for j in range(begin, end + 1):
                 for c in range(g.shape[1]):
                     out[j, c] = 1.0
         else:
             # Points that are new to the window do not contribute yet.
             _spread(low, high, begin, end, g)
-            _averages(rank, begin, end, first, ratio, rule, powers, known, weights)
-            _step(begin, end, first, weights, g, out)
+            _step(begin, end, first, weights[k], g, out)
         for j in range(new_low, new_high + 1):
             for b in range(bases):
                 start = b * curves
@@ -286,10 +335,8 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
                     for c in range(curves):
                         g[j, start + c] = out[j, start + c]
         low, high = new_low, new_high
-        rank += 1
-        if k % RESCALE == 0:
+        if (rank + k) % RESCALE == 0:
             _rescale(low, high, g, logs)
-    return low, high
 
 
 def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves) -> FloatArray:
@@ -301,22 +348,34 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
     sizes = zeros[0] + ones[0]
     total, blocks, bases = int(sizes.sum()), len(sizes), len(zeros)
     # Plain tuples: a compiled function that names a class cannot be loaded once the class has moved.
-    arrays = (*curved.grid,), (*curved.densities,), curved.members, curved.reach
+    grid, densities = curved.grid, (*curved.densities,)
+    arrays = grid.theta, grid.share, densities, curved.members
     points, curves = curved.densities.without.shape
     g, out = np.zeros((points, bases * curves)), np.zeros((points, bases * curves))
     logs = np.zeros(bases * curves)
     rank, window, k = 0, (0, points - 1), 0
+    steps_from = _kept_steps if total <= KEPT_UP_TO else _steps
+
+    def singles(labels: IntArray, rank: int, window: tuple[int, int]) -> tuple[int, int]:
+        while len(labels[0]):
+            start = rank - rank % PART
+            steps = steps_from(grid, total, curved.reach, start)
+            part = slice(rank - start, rank - start + len(labels[0]))
+            ranges, weights = steps.ranges[part], steps.weights[part]
+            some, labels = labels[:, : len(ranges)], labels[:, len(ranges) :]
+            some = np.ascontiguousarray(some)
+            _singles(some, rank, window, ranges, weights, grid.first, densities, g, out, logs)
+            rank, window = rank + len(ranges), (int(ranges[-1, 2]), int(ranges[-1, 3]))
+        return window
+
     while k < blocks:
         n = int(sizes[k])
         if n == 1:
-            after = k
-            while after < blocks and sizes[after] == 1:
-                after += 1
-            labels = np.ascontiguousarray(ones[:, k:after])
-            window = _singles(labels, rank, total, window, arrays, g, out, logs)
+            after = k + int(np.argmin(np.append(sizes[k:] == 1, False)))
+            window = singles(ones[:, k:after], rank, window)
             rank, k = rank + after - k, after
             continue
-        new = _window(curved.grid.theta, rank + n, total, curved.reach)
+        new = _window(grid.theta, rank + n, total, curved.reach)
         rule = beta_rule(rank, n) if rank else (np.ones(1), np.ones(1))
         _spread(*window, *window, g)
         for column in range(bases * curves):
@@ -326,7 +385,7 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves
         rank, window, k = rank + n, new, k + 1
         _rescale(*window, g, logs)
     # One more average, over the last share, reaches t = 1.
-    _singles(np.full((bases, 1), 2), rank, total, window, arrays, g, out, logs)
+    singles(np.full((bases, 1), 2), rank, window)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratios = logs + np.log(g[-1])
     return np.where(np.isnan(log_ratios), -np.inf, log_ratios).reshape(bases, curves)

@@ -5,6 +5,7 @@ a score among M determines t to about sqrt(t (1 - t) / M), which is 1 / sqrt(M) 
 theta = 2 asin(sqrt(t)): points are even in theta, and denser at 0, at 1 and where a family may jump.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple
@@ -29,7 +30,8 @@ class Blocks(NamedTuple):
     ones: IntArray
 
 
-class ShareGrid(NamedTuple):
+@dataclass(frozen=True, eq=False)  # known by identity, so that what depends on it can be kept
+class ShareGrid:
     """Grid points, and for each cell the rule that integrates a cubic through four points.
 
     Attributes
