@@ -30,7 +30,7 @@ from epsilometer.model.scores import Scores
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.posterior import Posterior
 from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.tabulated import Tabulated, middles, mixed, refined
+from epsilometer.posteriors.tabulated import Tabulated, middles, mixed, refined, trimmed
 
 if TYPE_CHECKING:
     import xarray
@@ -331,7 +331,8 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
         if base is None:
             of_all = zip(self.solution.components, self.solution.probability, strict=True)
-            parts = [(part.curves, self.solution.edges, mass.sum(axis=0)) for part, mass in of_all]
+            edges = self.solution.edges
+            parts = [(part.curves, *trimmed(edges, mass.sum(axis=0))) for part, mass in of_all]
         else:
             known = self._for_bases.components
             parts = [

@@ -15,7 +15,7 @@ from epsilometer.engines.curve.solve import LeakGrid, Solution
 from epsilometer.model import strengths
 from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.strengths import Region, StrengthDistributions
-from epsilometer.posteriors.tabulated import Tabulated
+from epsilometer.posteriors.tabulated import Tabulated, trimmed
 
 #: Strength distributions with a smaller probability, under one component, are left out.
 NEGLIGIBLE_DISTRIBUTION = 1e-6
@@ -163,9 +163,9 @@ def leaks_of_bases(solution: Solution) -> list[Part]:
     parts = []
     for number, total in enumerate(totals):
         edges, mass = common_leaks(solution, number)
-        parts.append(Part(number, edges, np.repeat(mass[:, None], solution.bases, axis=1)))
-        parts.append(Part(number, np.exp(solution.axis.column_edges), total))
-    return [part for part in parts if part.mass.sum() > 0]
+        parts.append((number, edges, np.repeat(mass[:, None], solution.bases, axis=1)))
+        parts.append((number, np.exp(solution.axis.column_edges), total))
+    return [Part(number, *trimmed(*part)) for number, *part in parts if part[1].sum() > 0]
 
 
 def leaks_of_worst(solution: Solution) -> list[Part]:
