@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
-from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
 
@@ -81,41 +80,13 @@ class Family(ABC):
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
         """Hockey-stick divergences at e^epsilon: with from without the point, and the reverse."""
 
+    @abstractmethod
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         """Least epsilon at which the pair is (epsilon, delta)-DP; infinite if there is none."""
-        # Where the larger divergence falls to delta, to 1e-10.
-        leaks = np.asarray(leak, dtype=float)
-        delta = _validate.delta(delta)
-        if delta == 0:
-            return np.where(leaks > 0, np.inf, 0.0)
 
-        def left(epsilon: FloatArray) -> BoolArray:
-            return np.asarray(np.maximum(*self.delta(leaks, epsilon)) > delta)
-
-        high = np.ones(leaks.shape)
-        while np.any(grows := left(high) & (high < LARGEST_CURVE_EPSILON)):
-            high = np.where(grows, 2 * high, high)
-        low = np.zeros(leaks.shape)
-        return np.where(left(low), _bisected(left, low, high), 0.0)
-
+    @abstractmethod
     def leak_of(self, epsilon: float, delta: float) -> float:
         """The leak with the given epsilon at this delta, or the largest leak below it."""
-        # By bisection of the larger divergence at e^epsilon, to 1e-12 relative.
-        if delta == 0:
-            return 0.0
-
-        def reaches(leak: float) -> bool:
-            return max(float(divergence) for divergence in self.delta(leak, epsilon)) >= delta
-
-        low, high = 0.0, 1.0
-        while not reaches(high) and high < LARGEST_CURVE_EPSILON:
-            low, high = high, 2 * high
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (low, middle) if reaches(middle) else (middle, high)
-            if high - low <= 1e-12 * high:
-                break
-        return high
 
     @abstractmethod
     def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:

@@ -101,9 +101,11 @@ class Shifted(Family):
     def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
         from epsilometer.model.noise_kernels import upper_quantiles
 
-        out = np.empty((len(share), len(leak)))
-        upper_quantiles(self._table(), self._step, share, self._shift(leak), part, out)
-        return out
+        # Without shifted noise they are the same for every leak.
+        shift = self._shift(leak) if part > 0 else np.zeros(1)
+        out = np.empty((len(share), len(shift)))
+        upper_quantiles(self._table(), self._step, share, shift, part, out)
+        return np.broadcast_to(out, (len(share), len(leak)))
 
     def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair
 
 #: Subdivisions of a cell of the axis, along a smooth curve through its neighbours.
 FINER = 6
@@ -74,16 +74,23 @@ class Tabulated:
         return np.where(x >= 0, step / (x + width - start), 0.0)
 
 
-def refined(edges: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
+def trimmed(edges: FloatArray, mass: FloatArray) -> FloatPair:
+    """Edges of cells and their probabilities without outer cells of negligible probability.
+
+    ``mass`` may have several columns; cells are left out where all are negligible.
+    """
+    columns = mass.reshape(len(mass), -1)
+    kept = np.flatnonzero((columns >= 1e-12 * columns.max(axis=0)).any(axis=1))
+    return edges[kept[0] : kept[-1] + 2], mass[kept[0] : kept[-1] + 1]
+
+
+def refined(edges: FloatArray, mass: FloatArray) -> FloatPair:
     """Edges of finer cells, largest leak first, and their probabilities.
 
     ``edges`` are those of cells with the given probabilities, which are interpolated smoothly in the
     logarithm.
     """
-    some = mass > 1e-12 * mass.max()
-    first, last = int(np.argmax(some)), len(some) - int(np.argmax(some[::-1]))
-    inner = mass[first:last]
-    ends = np.log(edges[first : last + 1])
+    ends, inner = trimmed(np.log(edges), mass)
     if len(inner) < 5 or np.any(inner <= 0):
         return np.exp(ends), inner
     place = np.arange(FINER * len(inner) + 1) / FINER

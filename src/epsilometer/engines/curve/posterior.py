@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from epsilometer.model.scores import Scores
 from epsilometer.posteriors.marginals import Marginal, PointMass, check_probability
 from epsilometer.posteriors.posterior import Posterior
 from epsilometer.posteriors.provenance import Provenance
-from epsilometer.posteriors.tabulated import Tabulated, middles, mixed, refined
+from epsilometer.posteriors.tabulated import Tabulated, middles, mixed, refined, trimmed
 
 if TYPE_CHECKING:
     import xarray
@@ -39,6 +39,9 @@ PARAMETERS = ("epsilon", "shown", "strength")
 
 #: A coarser solution for single bases, used if the full one would take this many multiplications.
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
+
+#: The largest probability of one leak before an axis is too coarse for another prior.
+MOST_IN_ROW = 0.3
 
 #: An epsilon beyond any data, and the prior probability beyond it without which it says nothing.
 FAR, FAR_MATTERS = 50.0, 0.005
@@ -238,8 +241,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         """The distribution of epsilon at another delta, from the same curves."""
         delta = _validate.delta(delta)
         if delta not in self._at_deltas:
-            found = self._of_leaks(lambda curves, leaks: curves.epsilon(leaks, delta))
-            self._at_deltas[delta] = found
+            self._at_deltas[delta] = self._of_leaks(partial(Curves.epsilon, delta=delta))
         return self._at_deltas[delta]
 
     @cached_property
@@ -250,7 +252,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def delta_at(self, epsilon: float) -> Tabulated:
         """The distribution of the least delta at which the algorithm is (epsilon, delta)-DP."""
         epsilon = _validate.non_negative("epsilon", epsilon)
-        return self._of_leaks(lambda curves, leaks: curves.delta(leaks, epsilon))
+        return self._of_leaks(partial(Curves.delta, epsilon=epsilon))
 
     @cached_property
     def leaks(self) -> tuple[Tabulated, ...]:
@@ -268,15 +270,10 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     @cached_property
     def _for_bases(self) -> Solution:
         """The solution for single bases: coarser if the full one would take long."""
-        return (
-            self.solution
-            if summaries.work(self.solution) < MOST_WORK
-            else solve(
-                self.model,
-                self.tables,
-                FOR_BASES._replace(region=self.accuracy.region, cells=self.accuracy.cells),
-            )
-        )
+        if summaries.work(self.solution) < MOST_WORK:
+            return self.solution
+        coarse = FOR_BASES._replace(region=self.accuracy.region, cells=self.accuracy.cells)
+        return solve(self.model, self.tables, coarse)
 
     @cached_property
     def _base_parts(self) -> list[Part]:
@@ -285,6 +282,8 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     @cached_property
     def shown(self) -> Tabulated:
         """What the worst base shows, at error rates that the largest one could show: at most log N."""
+        if len(self.scores) == 1:
+            return self.leaks[0]
         return self._tabulated(summaries.leaks_of_worst(self._for_bases), 0, self.finest_rate)
 
     def _tabulated(self, parts: list[Part], column: int, rate: float) -> Tabulated:
@@ -331,22 +330,16 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
         """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
         if base is None:
-            return [
-                (component.curves, self.solution.edges, mass.sum(axis=0))
-                for number, (component, mass) in enumerate(
-                    zip(self.solution.components, self.solution.probability, strict=True)
-                )
-                if mass.sum() > RARE
+            of_all = zip(self.solution.components, self.solution.probability, strict=True)
+            edges = self.solution.edges
+            parts = [(part.curves, *trimmed(edges, mass.sum(axis=0))) for part, mass in of_all]
+        else:
+            known = self._for_bases.components
+            parts = [
+                (known[part.component].curves, part.edges, part.mass[:, base])
+                for part in self._base_parts
             ]
-        return [
-            (
-                self._for_bases.components[part.component].curves,
-                part.edges,
-                part.mass[:, base],
-            )
-            for part in self._base_parts
-            if part.mass[:, base].sum() > RARE
-        ]
+        return [part for part in parts if part[2].sum() > RARE]
 
     @cached_property
     def finest_rate(self) -> float:
@@ -383,7 +376,9 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
     def with_prior(self, prior: Prior) -> CurvePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
-        solution = solve(model, likely(self.tables, self.solution), self.resolution)
+        solution = self.solution.under(model)
+        if np.sum(solution.probability, axis=(0, 1)).max() > MOST_IN_ROW:
+            solution = solve(model, likely(self.tables, self.solution), self.resolution)
         return replace(self, model=model, solution=solution)
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:

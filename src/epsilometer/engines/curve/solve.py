@@ -4,14 +4,14 @@ For every component (a family with a mixing rate and its interpretation) and eve
 distribution, the likelihoods of all bases are averaged over their strengths and multiplied.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.engines.curve.axis import Axis, axis_for
 from epsilometer.engines.curve.strength_rows import log_products, strength_weights
 from epsilometer.engines.curve.tables import Table
@@ -97,6 +97,10 @@ class Solution:
         The remaining components of the model, and the grid of each.
     distributions
         Strength distributions.
+    logs
+        For each grid: log likelihood of all bases and the prior of (distribution, row).
+    cells
+        For each component and row: epsilon, and the log of its range in the cell times the prior.
     probability
         For each component: probability of (distribution, row).
     no_leak
@@ -111,9 +115,11 @@ class Solution:
     components: tuple[Component, ...]
     grid_of: tuple[int, ...]
     distributions: StrengthDistributions
-    probability: tuple[FloatArray, ...]
-    no_leak: float
-    log_evidence: float
+    logs: tuple[FloatArray, ...]
+    cells: tuple[FloatPair, ...]
+    probability: tuple[FloatArray, ...] = ()
+    no_leak: float = 0.0
+    log_evidence: float = -np.inf
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -140,9 +146,30 @@ class Solution:
         """Edges of the cells of the algorithm's leak, largest first."""
         return np.exp(self.axis.row_edges)
 
-    def strength_rows(self, distribution: int) -> FloatArray:
-        """Weights of a base's leaks (columns) at each leak of the algorithm (rows)."""
-        return _strength_rows(self.axis, self.distributions, distribution)
+    def strength_rows(self, distribution: int, rows: IntArray | slice = slice(None)) -> FloatArray:
+        """Weights of a base's leaks (columns) at leaks of the algorithm, all or these rows."""
+        axis = self.axis._replace(rows=self.axis.rows[rows])
+        return _strength_rows(axis, self.distributions, distribution)
+
+    def under(self, model: CurveModel) -> "Solution":
+        """The same under the model's prior of epsilon, on the same axis."""
+        logs = []
+        for number, (epsilon, log_range) in zip(self.grid_of, self.cells, strict=True):
+            with np.errstate(invalid="ignore"):
+                prior = model.epsilon.log_density(epsilon) + log_range
+            logs.append(self.logs[number] + np.where(np.isfinite(prior), prior, -np.inf))
+        nothing = float(model.no_leak or 0.0)
+        leaking = float(logsumexp([logsumexp(table) for table in logs]) + np.log1p(-nothing))
+        total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
+        if not np.isfinite(total):
+            raise ContradictionError("no curve of the model can generate scores in this order.")
+        return replace(
+            self,
+            model=model,
+            probability=tuple((1 - nothing) * np.exp(log_table - total) for log_table in logs),
+            no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
+            log_evidence=total,
+        )
 
 
 def solve(
@@ -168,18 +195,8 @@ def solve(
     priors = [partial(_log_density, component, model) for component in first]
     axis = axis_for(tables, priors, resolution.steps, fixed)
     grids = [_grid(table, axis, fixed) for table in tables]
-    log_likelihood = _log_products(grids, axis, distributions)
     with np.errstate(divide="ignore"):
         log_weights = np.log(distributions.weights)[:, None]
-    logs = [
-        log_likelihood[number] + log_weights + _log_prior(component, tables[number], axis, model)
-        for (component, _), number in zip(left, grid_of, strict=True)
-    ]
-    nothing = float(model.no_leak or 0.0)
-    leaking = float(logsumexp([logsumexp(table) for table in logs]) + np.log1p(-nothing))
-    total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
-    if not np.isfinite(total):
-        raise ContradictionError("no curve of the model can generate scores in this order.")
     return Solution(
         model=model,
         axis=axis,
@@ -187,10 +204,12 @@ def solve(
         components=tuple(component for component, _ in left),
         grid_of=tuple(grid_of),
         distributions=distributions,
-        probability=tuple((1 - nothing) * np.exp(log_table - total) for log_table in logs),
-        no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
-        log_evidence=total,
-    )
+        logs=tuple(log + log_weights for log in _log_products(grids, axis, distributions)),
+        cells=tuple(
+            _cells(component, tables[number], axis, model.delta)
+            for (component, _), number in zip(left, grid_of, strict=True)
+        ),
+    ).under(model)
 
 
 def _log_density(component: Component, model: CurveModel, places: FloatArray) -> FloatArray:
@@ -203,19 +222,17 @@ def _log_density(component: Component, model: CurveModel, places: FloatArray) ->
     return np.asarray(np.interp(places[::-1], some[::-1], logs[::-1])[::-1])
 
 
-def _log_prior(component: Component, table: Table, axis: Axis, model: CurveModel) -> FloatArray:
-    """Log prior probability of the cell around each leak, including that of the component."""
+def _cells(component: Component, table: Table, axis: Axis, delta: float) -> FloatPair:
+    """Epsilon at each leak, and the log of its range in the cell times the component's prior."""
     leaks, edges = np.exp(axis.rows), np.exp(axis.row_edges)
     inside = leaks <= table.leaks[-1] * (1 + 1e-9)
     edges[-1] = 0.0  # the last cell contains all smaller leaks
     ends, epsilon = (
-        component.curves.epsilon(np.minimum(at, table.leaks[-1]), model.delta)
-        for at in (edges, leaks)
+        component.curves.epsilon(np.minimum(at, table.leaks[-1]), delta) for at in (edges, leaks)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = model.epsilon.log_density(epsilon) + np.log(ends[:-1] - ends[1:])
-    logs = np.where(inside & np.isfinite(logs), logs, -np.inf)
-    return np.asarray(logs + np.log(component.probability))
+        logs = np.log(ends[:-1] - ends[1:])
+    return epsilon, np.where(inside, logs, -np.inf) + np.log(component.probability)
 
 
 def _grid(table: Table, axis: Axis, fixed: float) -> LeakGrid:

@@ -15,7 +15,7 @@ from epsilometer.engines.curve.solve import LeakGrid, Solution
 from epsilometer.model import strengths
 from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.strengths import Region, StrengthDistributions
-from epsilometer.posteriors.tabulated import Tabulated
+from epsilometer.posteriors.tabulated import Tabulated, trimmed
 
 #: Strength distributions with a smaller probability, under one component, are left out.
 NEGLIGIBLE_DISTRIBUTION = 1e-6
@@ -149,30 +149,27 @@ def common_leaks(solution: Solution, component: int) -> tuple[FloatArray, FloatA
 
 def leaks_of_bases(solution: Solution) -> list[Part]:
     """Probabilities of each base's own leak."""
+    totals = [np.zeros(solution.grids[grid].likelihood.shape) for grid in solution.grid_of]
+    finite = np.isfinite(solution.distributions.concentrations)
+    for distribution in np.flatnonzero(finite).tolist():
+        weights = solution.strength_rows(distribution)
+        for number in range(len(totals)):
+            table, likelihood = solution.probability[number], solution.grid(number).likelihood
+            if table[distribution].sum() > NEGLIGIBLE_DISTRIBUTION:
+                average = weights @ likelihood
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    share = np.where(average > 0, table[distribution][:, None] / average, 0.0)
+                totals[number] += likelihood * (weights.T @ share)
     parts = []
-    columns = np.exp(solution.axis.column_edges)
-    for component in range(len(solution.components)):
-        edges, mass = common_leaks(solution, component)
-        parts.append(Part(component, edges, np.repeat(mass[:, None], solution.bases, axis=1)))
-        likelihood = solution.grid(component).likelihood
-        total = np.zeros(likelihood.shape)
-        table = solution.probability[component]
-        matters = np.isfinite(solution.distributions.concentrations)
-        matters &= table.sum(axis=1) > NEGLIGIBLE_DISTRIBUTION
-        for distribution in np.flatnonzero(matters).tolist():
-            weights = solution.strength_rows(distribution)
-            average = weights @ likelihood
-            with np.errstate(divide="ignore", invalid="ignore"):
-                share = np.where(average > 0, table[distribution][:, None] / average, 0.0)
-            total += likelihood * (weights.T @ share)
-        parts.append(Part(component, columns, total))
-    return [part for part in parts if part.mass.sum() > 0]
+    for number, total in enumerate(totals):
+        edges, mass = common_leaks(solution, number)
+        parts.append((number, edges, np.repeat(mass[:, None], solution.bases, axis=1)))
+        parts.append((number, np.exp(solution.axis.column_edges), total))
+    return [Part(number, *trimmed(*part)) for number, *part in parts if part[1].sum() > 0]
 
 
 def leaks_of_worst(solution: Solution) -> list[Part]:
-    """Probabilities of the largest leak of any base, in a single column."""
-    if solution.bases == 1:
-        return leaks_of_bases(solution)
+    """Probabilities of the largest leak of any of several bases, in a single column."""
     parts = []
     columns = np.exp(solution.axis.column_edges)
     for number, grid in enumerate(solution.grids):
@@ -209,7 +206,7 @@ def _all_below(
     kept = kept[:: max(1, -(-len(kept) // MOST_ALGORITHM_LEAKS))]
     share = rows[:, kept]
     share = share * (rows.sum() / max(share.sum(), 1e-300))
-    weights = solution.strength_rows(distribution)[kept]
+    weights = solution.strength_rows(distribution, kept)
     return np.asarray(share @ _all_reached(weights, grid.likelihood))
 
 
@@ -278,7 +275,7 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
                 value = float(solution.distributions.means[which])
                 base_leak[chosen] = value * leak[chosen, None]
                 continue
-            weights = solution.strength_rows(which)[place]
+            weights = solution.strength_rows(which, place)
             for base in range(bases):
                 running = np.cumsum(weights * grid.likelihood[:, base], axis=1)
                 at = rng.random(len(chosen)) * running[:, -1]

@@ -82,5 +82,6 @@ def charts_of(result: Result, *, folder: bool = False) -> list[Chart]:
     known: Mapping[str, Make] = CHARTS[result.kind]
     if folder:
         known = OF_EITHER | POSTERIOR_CHARTS[result.kind]
-    made = {name: make(result) for name, make in known.items()}
+    # Folder and page share them.
+    made = {name: result._once(make, partial(make, result)) for name, make in known.items()}
     return [replace(chart, name=name) for name, chart in made.items() if chart is not None]

@@ -65,7 +65,7 @@ def over_delta_of(result: Result, *, asked: bool = False) -> OverDelta | None:
     """Epsilon over delta; the curve model has it over a wide range even if nobody ``asked``."""
     curve = result.over_delta
     if curve is None and result.kind == "curve" and not asked:
-        curve = _wide(result)
+        curve = result._once(_wide, lambda: _wide(result))
     if curve is None:
         return None
     return OverDelta(curve=curve, level=result.level, verdict=result.verdict)
