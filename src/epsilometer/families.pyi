@@ -4,6 +4,8 @@ from epsilometer.model.families import Gaussian as Gaussian
 from epsilometer.model.families import HardCap as HardCap
 from epsilometer.model.families import HardCaps as HardCaps
 from epsilometer.model.families import Laplace as Laplace
+from epsilometer.model.families import MixedCap as MixedCap
+from epsilometer.model.families import MixedCaps as MixedCaps
 from epsilometer.model.families import RandomizedResponse as RandomizedResponse
 from epsilometer.model.families import SmoothCap as SmoothCap
 from epsilometer.model.families import SmoothCaps as SmoothCaps

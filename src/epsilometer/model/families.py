@@ -25,8 +25,8 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model.family import Family
-from epsilometer.model.hard_cap import HardCap
-from epsilometer.model.shapes import HardCaps, Shape, SmoothCaps, VarianceRatios
+from epsilometer.model.hard_cap import HardCap, MixedCap
+from epsilometer.model.shapes import HardCaps, MixedCaps, Shape, SmoothCaps, VarianceRatios
 from epsilometer.model.shifted import Gaussian, SmoothCap, ThinTail
 from epsilometer.model.two_variances import TwoVariances
 
@@ -39,6 +39,8 @@ __all__ = [
     "HardCap",
     "HardCaps",
     "Laplace",
+    "MixedCap",
+    "MixedCaps",
     "RandomizedResponse",
     "SmoothCap",
     "SmoothCaps",
@@ -207,6 +209,7 @@ FAMILIES: dict[str, Family | Shape] = {
         Laplace(),
         RandomizedResponse(),
         HardCaps(),
+        MixedCaps(),
         SmoothCaps(),
         VarianceRatios(),
         VarianceRatios(exchanged=True),
@@ -231,10 +234,12 @@ FAMILY_KINDS: dict[str, type] = {
         Laplace,
         RandomizedResponse,
         HardCap,
+        MixedCap,
         SmoothCap,
         TwoVariances,
         ThinTail,
         HardCaps,
+        MixedCaps,
         SmoothCaps,
         VarianceRatios,
     )

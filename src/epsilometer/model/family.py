@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
+from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
 

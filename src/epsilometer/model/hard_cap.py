@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,6 +126,17 @@ class HardCap(Capped):
         scores = rng.standard_normal(member.shape)
         scores[member] = np.where(top >= high, top, np.where(bottom <= low, bottom, inner))
         return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedCap(HardCap):
+    """The same for mixtures only: attacks that miss the point now and then, on such mechanisms."""
+
+    mixed_share: ClassVar[float] = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"mixed cap {self.ratio:.4g}"
 
 
 def _hazard(x: FloatArray) -> FloatArray:

@@ -30,12 +30,12 @@ class FreeMixing:
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The curves of a family, each with its share of the prior."""
         mixed = family.mixed_share / len(MIXING_RATES)
-        return [(Curves(family=family), 1 - family.mixed_share)] + [
+        found = [(Curves(family=family), 1 - family.mixed_share)] + [
             (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
             for rate in MIXING_RATES
             for interpretation, share in INTERPRETATION_SHARES.items()
-            if mixed
         ]
+        return [(curves, share) for curves, share in found if share > 0]
 
 
 @dataclass(frozen=True, kw_only=True)

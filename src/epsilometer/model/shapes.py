@@ -12,7 +12,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.model.family import Family
-from epsilometer.model.hard_cap import HardCap
+from epsilometer.model.hard_cap import HardCap, MixedCap
 from epsilometer.model.shifted import SmoothCap
 from epsilometer.model.two_variances import TwoVariances
 
@@ -66,6 +66,20 @@ class HardCaps(Shape):
 
     def family(self, shape: float) -> Family:
         return HardCap(ratio=shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedCaps(Shape):
+    """Mixtures of capped curves: :class:`MixedCap`."""
+
+    name: ClassVar[str] = "mixed-caps"
+    words = "mixed, Gaussian with a largest ratio of {:.2g} to {:.2g} times the shift"
+    # Few cells: mixtures tell ratios apart even less.
+    first, last, power, cells = 1.3, 4.4, 2.5, 2
+    prior_weight = 1.6
+
+    def family(self, shape: float) -> Family:
+        return MixedCap(ratio=shape)
 
 
 @dataclass(frozen=True, kw_only=True)

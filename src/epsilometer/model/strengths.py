@@ -74,7 +74,8 @@ class FreeStrengths:
     best_possible
         Prior probability that every attack was the best possible, in [0, 1).
     full
-        Otherwise, the probability of each attack that it was, in [0, 1).
+        Otherwise, in half of the prior, the probability of each attack that it was, in [0, 1); in the
+        other half none was.
     """
 
     best_possible: float = 0.8
@@ -106,6 +107,7 @@ class FreeStrengths:
         """A grid of Beta distributions; the first has all strengths equal to 1.
 
         With a ``region`` only distributions inside it are used, and the weights sum to its probability.
+        Those that differ only in the probability of full strength are next to each other.
         """
         x, w = np.polynomial.legendre.leggauss(means)
         u = region.first_mean + (region.last_mean - region.first_mean) * (x + 1) / 2
@@ -115,10 +117,13 @@ class FreeStrengths:
         span = region.last_concentration - region.first_concentration
         c = LARGEST_CONCENTRATION ** (region.first_concentration + span * (y + 1) / 2)
         weights = np.outer(w / 2, span * v / 2).ravel() * (1 - self.best_possible)
+        full = np.array([0.0, self.full] if self.full else [0.0])
+        grid = np.repeat(m, concentrations), np.tile(c, means), weights / len(full)
+        m, c, weights = (np.repeat(column, len(full)) for column in grid)
         return StrengthDistributions(
-            np.append(1.0, np.repeat(m, concentrations)),
-            np.append(np.inf, np.tile(c, means)),
-            np.append(0.0, np.full(len(weights), self.full)),
+            np.append(1.0, m),
+            np.append(np.inf, c),
+            np.append(0.0, np.tile(full, means * concentrations)),
             np.append(self.best_possible, weights),
         )
 
@@ -130,7 +135,8 @@ class FreeStrengths:
         concentration = LARGEST_CONCENTRATION ** rng.random()
         a, b = mean * concentration, (1 - mean) * concentration
         drawn = rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
-        return np.where(rng.random(bases) < self.full, 1.0, drawn)
+        full = self.full if rng.random() < 0.5 else 0.0
+        return np.where(rng.random(bases) < full, 1.0, drawn)
 
 
 @dataclass(frozen=True, kw_only=True)

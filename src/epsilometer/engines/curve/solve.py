@@ -270,14 +270,21 @@ def _log_products(
     together = [np.concatenate([grid.likelihood for grid in part], axis=1) for part in parts]
     tops = np.array([grid.log_top for grid in grids])
     result = np.empty((len(grids), count, len(axis.rows)))
-    for distribution in range(count):
-        if np.isinf(distributions.concentrations[distribution]):
+    at_full = [strength_weights(1.0, 1.0, 1.0, axis.rows, axis.columns) @ each for each in together]
+    averages: list[FloatArray] = []
+    for number, (mean, concentration, full, _) in enumerate(zip(*distributions, strict=True)):
+        if np.isinf(concentration):
             # Bases may contradict each other so strongly that products underflow.
-            result[:, distribution] = [grid.log_common for grid in grids]
+            result[:, number] = [grid.log_common for grid in grids]
             continue
-        weights = _strength_rows(axis, distributions, distribution)
-        logs = [log_products(weights @ columns, bases) for columns in together]
-        result[:, distribution] = np.concatenate(logs, axis=1).T + tops[:, None]
+        if full == 0:  # the distributions that follow differ only in the share of full strength
+            weights = strength_weights(mean, concentration, 0.0, axis.rows, axis.columns)
+            averages = [weights @ columns for columns in together]
+        logs = [
+            log_products((1 - full) * average + full * most if full else average, bases)
+            for average, most in zip(averages, at_full, strict=True)
+        ]
+        result[:, number] = np.concatenate(logs, axis=1).T + tops[:, None]
     return list(result)
 
 
@@ -296,7 +303,7 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
     if not finite.any():
         return resolution.region
     table = np.sum([mass.sum(axis=1) for mass in solution.probability], axis=0)[finite]
-    table = table.reshape(resolution.means, resolution.concentrations)
+    table = table.reshape(resolution.means, resolution.concentrations, -1).sum(axis=2)
     if not table.sum() > 0:
         return resolution.region
     old, ends = resolution.region, []
