@@ -16,7 +16,6 @@ from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.judgement.question import Question
     from epsilometer.report.gates import Finding
 
 REFUSED = 3
@@ -81,7 +80,7 @@ class VerdictOptions(ThresholdOptions):
 
     def question(
         self, delivery: DeliveryOptions, known: Mapping[str, Any] | None = None, **asked: Any
-    ) -> Question:
+    ) -> em.judgement.Question:
         """The question of these options; ``known`` is that of a result, their default."""
         from epsilometer.judgement.question import OtherModels, Question
 

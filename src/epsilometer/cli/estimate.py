@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import epsilometer as em
 from epsilometer.cli import options, results
@@ -17,12 +17,7 @@ from epsilometer.cli.options import argument
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import CURVE, is_result, losses_in, open_result, read_summary
-from epsilometer.inputs.source import NO_OPTIONS, LossOptions
-
-if TYPE_CHECKING:
-    from epsilometer.inputs.source import Source
-    from epsilometer.judgement.question import Question
-    from epsilometer.judgement.result import Result
+from epsilometer.inputs.source import NO_OPTIONS, LossOptions, Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +67,15 @@ class Batches:
         return self.before is not None and self.sources[0].result is None
 
     @property
-    def result(self) -> Result | None:
+    def result(self) -> em.Result | None:
         """The result that the first file is, if it is one."""
         return None if self.before is None else self.before.result
 
-    def own(self, kind: str) -> Result | None:
+    def own(self, kind: str) -> em.Result | None:
         """The result of a model; one to update must have it."""
         if self.before is None:
             return None
-        own: Result | None = self.before.answer(kind)
+        own: em.Result | None = self.before.answer(kind)
         if self.updates and own is None:
             raise InputError(f"{self.before.label}: has no posterior of the {kind} model.")
         return own
@@ -93,7 +88,7 @@ class Batches:
             return None
         return known[0].joined(*known[1:])
 
-    def together(self, own: Result | None, parts: list[Any]) -> Any:
+    def together(self, own: em.Result | None, parts: list[Any]) -> Any:
         """All data, those of the result to update first."""
         first, *rest = [own.data, *parts] if self.updates and own is not None else parts
         for part in rest:
@@ -200,7 +195,7 @@ def _question(
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
-) -> Question:
+) -> em.judgement.Question:
     """The question of the options, by default that of the given result.
 
     The claim of a result holds at its own delta only.
@@ -223,7 +218,7 @@ def _question(
 
 def _model(
     data: Batches,
-    own: Result | None,
+    own: em.Result | None,
     made: Any,
     given: list[str],
     parts: list[Any],
