@@ -148,8 +148,7 @@ class Canaries(Displayed):
             raise InputError(
                 "expected canaries that are records of a population, got crafted ones."
             )
-        every = np.arange(len(self._population))
-        return self._population.take(np.setdiff1d(every, self.records))
+        return self._population.take(np.delete(np.arange(len(self._population)), self.records))
 
     def added_to(self, dataset: Dataset) -> Dataset:
         """``dataset`` followed by the included canaries."""

@@ -31,7 +31,7 @@ from epsilometer.measurement.failures import (
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.store import SqliteStore
-from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
+from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure, cut
 
 #: Target training time per chunk: long enough to make the cost of handing it out negligible.
 CHUNK_SECONDS = 0.3
@@ -93,8 +93,8 @@ class Run:
         self.reused = 0
         before = {self.sizes.side(hypothesis): False for _, hypothesis, _ in plan.groups()}
         for base, hypothesis, replicates in plan.groups():
-            every = Chunk(base, hypothesis, tuple(replicates))
-            if (missing := self._missing(every)).replicates:
+            missing = self._missing(Chunk(base, hypothesis, tuple(replicates)))
+            if missing.replicates:
                 self.groups.append(missing)
             before[self.sizes.side(hypothesis)] |= len(missing.replicates) < len(replicates)
         self.streaks = Streaks(
@@ -196,13 +196,10 @@ class Run:
         if self.to_retry:
             return Chunk.of(self.to_retry.popleft())
         while self.groups and not self.first_models.alone:
-            place = self._next_group()
-            base, hypothesis, left = self.groups[place]
             size = max(self.batch_size, int(self.chunk_size))
-            rest = [Chunk(base, hypothesis, left[size:])] if left[size:] else []
-            self.groups[place : place + 1] = rest
             # Another process may have trained some of these meanwhile.
-            if (fresh := self._missing(Chunk(base, hypothesis, left[:size]))).replicates:
+            fresh = self._missing(cut(self.groups, self._next_group(), size))
+            if fresh.replicates:
                 return fresh
         return None
 
@@ -211,8 +208,7 @@ class Run:
         if self.shared:
             return self.order.randrange(len(self.groups))
         both = len(self.groups) > 1 and self.groups[0].base == self.groups[1].base
-        behind = both and len(self.groups[1].replicates) > len(self.groups[0].replicates)
-        return int(behind)
+        return int(both and len(self.groups[1].replicates) > len(self.groups[0].replicates))
 
     def _missing(self, chunk: Chunk) -> Chunk:
         """The part of a chunk that the store does not hold yet."""
