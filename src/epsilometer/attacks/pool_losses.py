@@ -287,8 +287,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
 
     def _write_npz(self, path: Path) -> None:
         with path.open("wb") as file:
-            arrays: dict[str, Any] = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
-            np.savez_compressed(file, **arrays)
+            np.savez_compressed(file, **{name: np.asarray(getattr(self, name)) for name in ARRAYS})
 
     def rows(self) -> dict[str, Any]:
         """The columns of a table, a row per model, point and query."""

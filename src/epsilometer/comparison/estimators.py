@@ -119,8 +119,7 @@ def posteriors_of(
         return [(f"Epsilometer, {model.likelihood.name}{strength}", found)]
     named = [(f"Epsilometer, curve model{strength}", found)]
     if fixed != 1:
-        sure = replace(model, strength=FixedStrength())
-        other = estimate(data, sure, on_message=on_message)
+        other = estimate(data, replace(model, strength=FixedStrength()), on_message=on_message)
         named.append(("Epsilometer, curve model, strength 1", other))
     return named
 

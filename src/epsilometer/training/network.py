@@ -136,8 +136,7 @@ class Network:
 
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
         """The network before training."""
-        inputs = dataset.features[:1].size
-        return self.initial(inputs, self.initialisation.stream(rng))
+        return self.initial(dataset.features[:1].size, self.initialisation.stream(rng))
 
     def losses(self, model: NetworkModel, points: Dataset) -> FloatArray:
         """Cross-entropies of many records at once."""
