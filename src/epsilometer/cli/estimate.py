@@ -90,13 +90,21 @@ class Batches:
 
     def together(self, own: em.Result | None, parts: list[Any]) -> Any:
         """All data, those of the result to update first."""
-        first, *rest = [own.data, *parts] if self.updates and own is not None else parts
-        for part in rest:
-            if type(part) is not type(first):
+        if own is None or self.before is None or not self.updates:
+            return parts[0].joined(*parts[1:]) if parts[1:] else parts[0]
+        known, name = own.posterior.model, self.before.label
+        independent = isinstance(known, em.CountModel) and not known.likelihood.parameters
+        for source, part in zip(self.sources, parts, strict=True):
+            if type(part) is not type(own.data):
                 raise InputError(
-                    f"expected {type(first).__name__} to update with, got {type(part).__name__}."
+                    f"expected {type(own.data).__name__} to update with, got {type(part).__name__}."
                 )
-        return first.joined(*rest) if rest else first
+            if independent and part.cross_fed:
+                results.warn(
+                    f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
+                    "independent decisions, so the interval is too narrow."
+                )
+        return own.data.joined(*parts)
 
     def may_replace(self, folder: Path, data: Any) -> bool:
         """Whether a folder holds the result that is judged again, or another one from the same data."""
@@ -160,14 +168,16 @@ def estimate(
     first = options.need_delta(deltas[0] if deltas else None, data.result)
     parts = [source.data(kind) for source in data.sources]
     own = data.own(kind)
+    given = [*assumed.words, *(["delta"] if deltas else [])]
+    model = _model(data, own, assumed.made(kind, first, *parts), given, assumed)
     together = data.together(own, parts)
     if assume_independent_noise:
         together = results.assuming_independent_noise(together)
-    given = [*assumed.words, *(["delta"] if deltas else [])]
-    model = _model(data, own, assumed.made(kind, first, *parts), given, parts, assumed)
     claims.check(deltas)
     verdict.check()
-    question = _question(data, model, deltas, claims, verdict, delivery)
+    asked: dict[str, Any] = {"claim": claims.stated(deltas), "level": claims.level}
+    asked["deltas"] = deltas if len(deltas) > 1 else None
+    question = verdict.question(delivery, _asked_before(data, model, deltas), **asked)
     verdict.check_claim(question.claim)
     settings = None
     if kind != CURVE:
@@ -188,41 +198,22 @@ def estimate(
     return deliver(result, delivery, verdict, file=Path(files[-1]))
 
 
-def _question(
-    data: Batches,
-    model: Any,
-    deltas: tuple[float, ...],
-    claims: options.ClaimOptions,
-    verdict: VerdictOptions,
-    delivery: DeliveryOptions,
-) -> em.judgement.Question:
-    """The question of the options, by default that of the given result.
+def _asked_before(data: Batches, model: Any, deltas: tuple[float, ...]) -> dict[str, Any]:
+    """The question of the given result, as far as it is that of these deltas too.
 
     The claim of a result holds at its own delta only.
     """
     known = {} if data.before is None else data.before.asked
-    several = len(deltas) > 1
     other = data.result is None or model.delta != data.result.delta
     if deltas or other:
         known.pop("deltas", None)
-    if several or other:
+    if len(deltas) > 1 or other:
         known = {name: value for name, value in known.items() if not name.startswith("claim")}
-    return verdict.question(
-        delivery,
-        known,
-        claim=claims.stated(deltas),
-        level=claims.level,
-        deltas=deltas if several else None,
-    )
+    return known
 
 
 def _model(
-    data: Batches,
-    own: em.Result | None,
-    made: Any,
-    given: list[str],
-    parts: list[Any],
-    assumed: options.ModelOptions,
+    data: Batches, own: em.Result | None, made: Any, given: list[str], assumed: options.ModelOptions
 ) -> Any:
     """The model of the options, or of the result with these options; one to update keeps its own."""
     from epsilometer.model.models import with_changes
@@ -240,11 +231,4 @@ def _model(
         raise InputError(
             f"{listed} contradicts {name}: leave the option out, or estimate from all files again."
         )
-    if isinstance(known, em.CountModel) and not known.likelihood.parameters:
-        for source, counts in zip(data.sources, parts, strict=True):
-            if counts.cross_fed:
-                results.warn(
-                    f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
-                    "independent decisions, so the interval is too narrow."
-                )
     return known
