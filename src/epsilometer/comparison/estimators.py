@@ -160,7 +160,7 @@ def compare(
             low, reason = math.nan, NOT_ONE_RUN
             if one_run or not estimator.one_run:
                 low, reason = _tried(best_scores, estimator, auditors, delta, significance)
-            rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
+            rows.append(_row(estimator, ABOUT_ALGORITHM, low=low, reason=reason))
         source, several = _scores_in_words(data), len(auditors) > 1
         notes = _notes_of_scores(data, delta, [posterior for _, posterior in posteriors])
     return Comparison(
@@ -186,9 +186,9 @@ def _of_counts(
     found, reason = _tried(intervals, missing=[(math.nan, math.nan)])
     bounded = not isinstance(estimator, LowerEndOnly)
     about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
-    shared = found[1] if len(found) > 1 else None
-    more: Any = {"bounded_above": bounded, "pooled": shared, "reason": reason}
-    return _row(estimator, about, *found[0], **more)
+    (low, high), *shared = found
+    more: Any = {"bounded_above": bounded, "pooled": shared[0] if shared else None}
+    return _row(estimator, about, low=low, high=high, reason=reason, **more)
 
 
 def _tried(compute: Callable[..., Any], *given: Any, missing: Any = math.nan) -> tuple[Any, str]:
@@ -209,14 +209,12 @@ def _scores_in_words(scores: Scores) -> str:
     return f"{counted(len(scores), 'challenge base')}: scores of {models}"
 
 
-def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Row:
+def _row(estimator: Any, about: str, **more: Any) -> Row:
     return Row(
         label=estimator.label,
         kind=str(estimator.kind),
         about=ABOUT_GAUSSIAN if estimator.gaussian else about,
         assumes=estimator.assumes,
-        low=low,
-        high=high,
         **more,
     )
 
