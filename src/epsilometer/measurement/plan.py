@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -204,14 +204,7 @@ class Plan(Displayed):
         """The challenge bases."""
         if not isinstance(self.challenge_bases, int):
             return tuple(self.challenge_bases)
-        assert self.dataset_size is not None
-        source = Source(
-            population=self.population,
-            dataset_size=self.dataset_size,
-            adjacency=self.adjacency,
-            seed=self.seed,
-            chosen=self.chosen,
-        )
+        source = Source(**{part.name: getattr(self, part.name) for part in fields(Source)})
         return tuple(self.design.draw(number, source) for number in range(self.challenge_bases))
 
     def first(self, bases: int) -> Plan:
