@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from epsilometer._arrays import OnMessage
+from epsilometer._text import counted
 from epsilometer.attacks.repeats import FEWEST_EQUAL_LOSSES, equal_losses, first_repeats
 from epsilometer.measurement.bases import LossRow, Row
 from epsilometer.measurement.plan import Plan
@@ -116,8 +117,7 @@ def seconds_for(models: int, seconds_per_model: float, workers: int) -> float:
 def time_sentence(models: int, seconds_per_model: float, workers: int) -> str:
     """``about 12 min for 4,000 models with 2 workers``."""
     whole = duration(seconds_for(models, seconds_per_model, workers))
-    many = "model" if models == 1 else "models"
-    return f"about {whole} for {models:,} {many} with {workers:,} worker{'s' * (workers != 1)}"
+    return f"about {whole} for {counted(models, 'model')} with {counted(workers, 'worker')}"
 
 
 def duration(seconds: float) -> str:

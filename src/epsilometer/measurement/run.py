@@ -16,18 +16,11 @@ from typing import NamedTuple
 
 from epsilometer._arrays import OnMessage
 from epsilometer.errors import ExecutorError
+from epsilometer.measurement import failures
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.bases import Row
 from epsilometer.measurement.executors import ResultLostError, WorkerDiedError, WorkerPool
-from epsilometer.measurement.failures import (
-    RESULT_LOST,
-    WORKER_DIED,
-    Failure,
-    Streak,
-    Streaks,
-    message_of,
-    training_error,
-)
+from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.store import SqliteStore
@@ -97,7 +90,7 @@ class Run:
             if missing.replicates:
                 self.groups.append(missing)
             before[self.sizes.side(hypothesis)] |= len(missing.replicates) < len(replicates)
-        self.streaks = Streaks(
+        self.streaks = failures.Streaks(
             models=self.sizes.models,
             bases=self.sizes.challenge_bases,
             trained=before,
@@ -234,7 +227,7 @@ class Run:
             elif isinstance(error, KeyboardInterrupt):
                 raise error
             else:
-                self._failed(chunk, TaskFailure(message_of(error)))
+                self._failed(chunk, TaskFailure(failures.message_of(error)))
         if broken:
             self._recover(broken, pool)
 
@@ -250,7 +243,7 @@ class Run:
                 f"{self.deaths} workers in a row died while training, with different models (last: "
                 f"{last}): does training work with the executor serial? Losses received so far are kept."
             )
-        self._retry(tasks[0], TaskFailure(WORKER_DIED), self.suspects)
+        self._retry(tasks[0], TaskFailure(failures.WORKER_DIED), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Retry models whose result was lost; they fail only if it happens repeatedly."""
@@ -259,7 +252,7 @@ class Run:
             if self.lost[task] <= MOST_LOST:
                 self.to_retry.append(task)
             else:
-                self._retry(task, TaskFailure(RESULT_LOST), self.to_retry)
+                self._retry(task, TaskFailure(failures.RESULT_LOST), self.to_retry)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, TaskFailure):
@@ -327,13 +320,14 @@ class Run:
         self.store.add_failure(failure, self.plan.bases[task.base].coins_of(task.replicate))
         return failure
 
-    def _stop(self, streak: Streak) -> None:
+    def _stop(self, streak: failures.Streak) -> None:
         """End the run: every model fails with the same error."""
         self.attempts[streak.tasks[-1]] += 1
         for task in streak.tasks:
             if task in self.problems:  # not given up yet
                 self.failed.append(self._keep(task, self.problems[task]))
-        raise training_error(streak, self.sizes, self.problems[streak.tasks[-1]], self.store)
+        last = self.problems[streak.tasks[-1]]
+        raise failures.training_error(streak, self.sizes, last, self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
         """Restart after workers died, then retrain the running models one by one to find the culprit."""
