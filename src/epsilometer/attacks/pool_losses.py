@@ -287,7 +287,8 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
 
     def _write_npz(self, path: Path) -> None:
         with path.open("wb") as file:
-            np.savez_compressed(file, **{name: np.asarray(getattr(self, name)) for name in ARRAYS})
+            arrays: dict[str, Any] = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
+            np.savez_compressed(file, **arrays)
 
     def rows(self) -> dict[str, Any]:
         """The columns of a table, a row per model, point and query."""
