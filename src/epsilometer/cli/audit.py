@@ -40,7 +40,6 @@ class ExecutionOptions:
         "PATH|none",
         "Keep losses in this file instead of the configuration's; `none`: for this run only, so that "
         "nothing is reused and no store is written.",
-        "--store",
     )
     until_width: float | None = option(
         "W",

@@ -87,8 +87,7 @@ class VerdictOptions(ThresholdOptions):
         question = dict(known or {})
         if asked.get("claim") is not None:
             question.pop("claim_source", None)
-        independent = False if self.shared_models else None
-        asked |= {"error": self.error, "independent": independent}
+        asked |= {"error": self.error, "independent": False if self.shared_models else None}
         question |= {name: value for name, value in asked.items() if value is not None}
         question["thresholds"] = self.thresholds(question.get("thresholds"))
         question["accept_untrusted"] = self.allow_unconverged
@@ -110,13 +109,10 @@ class VerdictOptions(ThresholdOptions):
 class GateOptions:
     """Where else a verdict is reported, for a pipeline."""
 
-    junit: Path | None = option(
-        "FILE", "Write the verdict as JUnit XML: a test case per claim.", "--junit"
-    )
+    junit: Path | None = option("FILE", "Write the verdict as JUnit XML: a test case per claim.")
     annotate: str | None = option(
         "github",
         "Print annotations for GitHub Actions on standard error, and add a summary to the job.",
-        "--annotate",
     )
 
     def check_gates(self, *, force: bool) -> None:
@@ -162,12 +158,12 @@ class DeliveryOptions(GateOptions):
         "counts.csv and curves.csv; several deltas curve.csv, curve.json and curve.png. A result of "
         "the same data is replaced; other files need --force.",
     )
-    report: Path | None = option("FILE", "Write a self-contained HTML report.", "--report")
+    report: Path | None = option("FILE", "Write a self-contained HTML report.")
     details: bool = flag(
         "Print everything: all parameters, bases, facts and warnings, not only the first screen.",
         "--details",
     )
-    figures: Path | None = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
+    figures: Path | None = option("DIR", "Write every figure as PNG, SVG and PDF.")
     force: bool = outputs.FORCE
     check_model: bool = flag("Compare alternative models.", "--check-model")
 
