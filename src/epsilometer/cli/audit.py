@@ -120,8 +120,7 @@ def audit(
         return _check(settings, question, as_json=delivery.as_json)
     delivery.check(lambda folder: _is_same(folder, settings))
     result = _audited(settings, question, execution)
-    identity = _hash(settings.plan.identity)
-    return deliver(result, delivery, verdict, file=config, audit=identity, trained=True)
+    return deliver(result, delivery, verdict, file=config, audit=_hash(settings.plan.identity))
 
 
 def lines_of_progress() -> Callable[[em.rows.Progress], None]:

@@ -211,12 +211,10 @@ def deliver(
     *,
     file: Path | None,
     audit: str | None = None,
-    trained: bool = False,
 ) -> int:
     """Write and print a result, or all its variants, and return the exit code.
 
-    ``audit`` is the identity of an audit, and ``trained`` says whether to tell how many models it
-    trained.
+    ``audit`` is the identity of an audit, of which it is told how many models it trained.
     """
     from epsilometer.report.gates import finding_of, junit_xml
 
@@ -234,6 +232,7 @@ def deliver(
                 written.append(delivery.junit)
         except OSError as error:  # does not prevent the printing
             failure = error
+        trained = audit is not None
         shown = _data(result) if delivery.as_json else _text(judged, delivery, trained=trained)
         warnings = [warning for variant in judged for warning in variant.warnings]
     results.answer(delivery.as_json, lambda: shown, lambda: shown + results.written_to(written))

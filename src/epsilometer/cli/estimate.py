@@ -108,19 +108,14 @@ class Batches:
 
     def may_replace(self, folder: Path, data: Any) -> bool:
         """Whether a folder holds the result that is judged again, or another one from the same data."""
-        if self._is_own(folder):
+        if self.is_own(folder):
             return True
         with suppress(InputError):
             known = open_result(folder).data if is_result(folder) else None
             return type(known) is type(data) and bool(known == data)
         return False
 
-    def check_output(self, folder: Path | None) -> None:
-        """Refuse the folder of a result to update: its other files are of the earlier data."""
-        if self.updates and folder is not None and self._is_own(folder):
-            raise InputError(f"{folder}: holds the result to update; name another folder.")
-
-    def _is_own(self, folder: Path) -> bool:
+    def is_own(self, folder: Path) -> bool:
         """Whether a folder is that of the result that was given."""
         return self.before is not None and folder.resolve() == _home(self.before).resolve()
 
@@ -184,7 +179,9 @@ def estimate(
         settings = assumed.settings(None if own is None or assumed.engine else own.posterior)
     if settings is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
-    data.check_output(delivery.output)
+    # The other files of a result to update are of the earlier data.
+    if data.updates and delivery.output is not None and data.is_own(delivery.output):
+        raise InputError(f"{delivery.output}: holds the result to update; name another folder.")
     delivery.check(lambda folder: data.may_replace(folder, together))
     again = reading.given or assumed.engine or data.updates or assume_independent_noise
     if own is not None and not again and model == own.posterior.model:
