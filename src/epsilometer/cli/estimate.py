@@ -92,19 +92,20 @@ class Batches:
         """All data, those of the result to update first."""
         if own is None or self.before is None or not self.updates:
             return parts[0].joined(*parts[1:]) if parts[1:] else parts[0]
+        data: Any = own.data
         known, name = own.posterior.model, self.before.label
         independent = isinstance(known, em.CountModel) and not known.likelihood.parameters
         for source, part in zip(self.sources, parts, strict=True):
-            if type(part) is not type(own.data):
+            if type(part) is not type(data):
                 raise InputError(
-                    f"expected {type(own.data).__name__} to update with, got {type(part).__name__}."
+                    f"expected {type(data).__name__} to update with, got {type(part).__name__}."
                 )
             if independent and part.cross_fed:
                 results.warn(
                     f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
                     "independent decisions, so the interval is too narrow."
                 )
-        return own.data.joined(*parts)
+        return data.joined(*parts)
 
     def may_replace(self, folder: Path, data: Any) -> bool:
         """Whether a folder holds the result that is judged again, or another one from the same data."""
