@@ -26,12 +26,11 @@ from epsilometer.measurement.challenges import (
     Outliers,
     RandomPoints,
     challenge_kind_of,
-    choose,
 )
 from epsilometer.measurement.designs import CrossFed
 from epsilometer.measurement.one_run import OneRun
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.population import Dataset, Population
+from epsilometer.measurement.population import Dataset, Population, stream_of
 from tests.measurement.algorithms import NoisyMean
 
 LABELS = np.arange(60) % 3
@@ -143,7 +142,7 @@ def test_a_base_does_not_depend_on_how_many_there_are(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_points_differ_and_lie_in_the_population(kind: str) -> None:
-    found = choose(challenge_kind_of(KINDS[kind]), PEOPLE, 4, 1)
+    found = challenge_kind_of(KINDS[kind]).choose(PEOPLE, 4, stream_of(1, challenges.CHALLENGES))
     assert len(set(found.indices.tolist())) == len(found) == 4
     assert (found.population.features[:60] == FEATURES).all()
     assert found.indices.max() < len(found.population) == 60 + found.population.crafted
@@ -178,14 +177,15 @@ def test_a_function_gets_the_original_records_and_its_own_stream() -> None:
         return list(range(count))
 
     for seed in (1, 1, 2):
-        choose(challenge_kind_of(look), PEOPLE, 3, seed)
+        challenge_kind_of(look).choose(PEOPLE, 3, stream_of(seed, challenges.CHALLENGES))
     assert seen[0] == seen[1]
     assert [each[:2] for each in seen] == [(60, 3)] * 3
     assert seen[0][2] != seen[2][2]
 
 
 def test_random_points_of_a_pool_are_the_first_of_an_order() -> None:
-    few, many = (choose(RandomPoints(), PEOPLE, count, 1).indices for count in (5, 60))
+    drawn = (RandomPoints().choose(PEOPLE, count, np.random.default_rng(1)) for count in (5, 60))
+    few, many = (chosen.indices for chosen in drawn)
     assert few.tolist() == many[:5].tolist()
     assert sorted(many.tolist()) == list(range(60))
 

@@ -130,8 +130,7 @@ class Losses(Plotted, view="data.LOSSES"):
     @staticmethod
     def parse_csv(text: str, *, name: str) -> Losses:
         """Read CSV text; ``name`` is the file name in error messages."""
-        kinds = _kinds(header_of(text))
-        return _of_columns(_columns.parse_csv(text, kinds, name=name), name=name)
+        return _of_columns(_columns.parse_csv(text, _kinds(header_of(text)), name=name), name=name)
 
     def to_csv(self) -> str:
         """CSV text; each loss in the shortest form that is read back exactly."""

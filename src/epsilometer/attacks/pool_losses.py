@@ -266,7 +266,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         """Read NPZ, Parquet or CSV, according to the file ending; see `write`."""
         path = Path(source)
         if _files.ending(path, *ENDINGS) == ".npz":
-            return _made(path.name, _of_arrays(path))
+            return _of_arrays(path)
         return _of_rows(_columns.read(path, COLUMNS, OPTIONAL), path.name)
 
     @staticmethod
@@ -304,13 +304,7 @@ class PoolLosses(Plotted, view="data.POOL_LOSSES"):
         }
 
 
-def _made(name: str, arguments: dict[str, Any]) -> PoolLosses:
-    """Losses of a file; what is wrong with them names it."""
-    with _validate.within(name):
-        return PoolLosses(**arguments)
-
-
-def _of_arrays(path: Path) -> dict[str, Any]:
+def _of_arrays(path: Path) -> PoolLosses:
     required, optional = tuple(ARRAYS)[:2], tuple(ARRAYS)[2:]
     arrays: dict[str, Any] = _npz.read_arrays(
         path, required, optional=optional, largest=LARGEST_LOSSES
@@ -323,7 +317,8 @@ def _of_arrays(path: Path) -> dict[str, Any]:
                 f"{array.dtype}."
             )
         arrays[name] = array.tolist() if axes is not None else array
-    return arrays
+    with _validate.within(path.name):
+        return PoolLosses(**arrays)
 
 
 def _of_rows(columns: dict[str, Any], name: str) -> PoolLosses:
@@ -350,9 +345,8 @@ def _of_rows(columns: dict[str, Any], name: str) -> PoolLosses:
     ):
         if not same.all():
             raise InputError(f"{name}: expected {column}.")
-    # References come after all others.
-    order = np.where(reference, (~reference).sum() + reference.cumsum(), (~reference).cumsum()) - 1
-    place = (model, order[point], query)
+    order = np.argsort(reference, kind="stable")  # references come after all others
+    place = (model, np.argsort(order)[point], query)
     values, inside = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int8)
     values[place], inside[place] = loss, member
     # There are as many rows as places, so a duplicate leaves another place empty.
@@ -360,16 +354,15 @@ def _of_rows(columns: dict[str, Any], name: str) -> PoolLosses:
         raise InputError(f"{name}: expected one loss for each point, model and query.")
     if (inside != inside[:, :, :1]).any():
         raise InputError(f"{name}: expected member to be the same for all queries of a point.")
-    names = np.empty(len(order), dtype=object)
-    names[order] = list(known)
-    arguments = {
-        "loss": values,
-        "member": inside[:, :, 0] == 1,
-        "names": names.tolist(),
-        "references": int(reference.sum()),
-        "fair_coins": bool(fair[0]),
-    }
-    return _made(name, arguments)
+    names = list(known)
+    with _validate.within(name):
+        return PoolLosses(
+            loss=values,
+            member=inside[:, :, 0] == 1,
+            names=[names[number] for number in order],
+            references=reference.sum(),
+            fair_coins=fair[0],
+        )
 
 
 def log_odds_of(loss: FloatArray) -> FloatArray:

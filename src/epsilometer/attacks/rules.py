@@ -118,8 +118,7 @@ class Shadows(ShadowScores):
         norm, freedom = _norm(self._moments)
         with np.errstate(invalid="ignore", divide="ignore"):
             total = freedom.sum(axis=0, keepdims=True)
-            pooled = np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(total)
-        return np.asarray(pooled)
+            return np.asarray(np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(total))
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         if self._values.shape[1] != 1:
@@ -163,8 +162,7 @@ class CrossFedScores(ShadowScores):
         left, left_freedom = _norm(self._moments)
         total = (freedom.sum() - freedom)[:, None] + left_freedom
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled = np.hypot(_of_others(norm)[:, None], left) / np.sqrt(total)
-        return np.asarray(pooled)
+            return np.asarray(np.hypot(_of_others(norm)[:, None], left) / np.sqrt(total))
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         # Every score is at least itself; it is not its own shadow.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epsilometer import _files, _validate
 from epsilometer.auditing.claims import stated_claim
@@ -11,14 +11,12 @@ from epsilometer.engines import estimate as engines
 from epsilometer.errors import InputError
 from epsilometer.inputs.held import source_of
 from epsilometer.inputs.recorded import COUNT, CURVE
+from epsilometer.inputs.source import Source
 from epsilometer.judgement.judging import result_of
 from epsilometer.judgement.question import Question
+from epsilometer.judgement.result import Result
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.models import CountModel, CurveModel, likelihood_for, model_of
-
-if TYPE_CHECKING:
-    from epsilometer.inputs.source import Source
-    from epsilometer.judgement.result import Result
 
 KINDS = {CountModel: COUNT, CurveModel: CURVE}
 

@@ -111,9 +111,9 @@ def of_objects(
     if "level" in given:
         assumed["level"] = _validate.level(given["level"])
     failures = _validate.one_of("failures", given.get("failures", FAILURES[0]), FAILURES)
-    parts: Any = {"statistic": statistic, "failures": failures, "store": store}
-    config = assembled(plan, estimate=EstimateTable(**assumed), **parts)
-    config = replace(config, deltas=deltas or config.deltas).with_model(model, deltas)
+    tables: Any = {"estimate": EstimateTable(**assumed), "attack": AttackTable()}
+    config = assembled(plan, statistic=statistic, failures=failures, **tables)
+    config = replace(config, store=store, deltas=deltas or config.deltas).with_model(model, deltas)
     return config.claiming(given["claim"]) if "claim" in given else config.with_own_claim()
 
 

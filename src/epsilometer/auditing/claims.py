@@ -34,11 +34,8 @@ class Claim(NamedTuple):
     stated: Any
 
 
-class KnownClaim(NamedTuple):
-    """A claim, or None, and doubts about it, a sentence each."""
-
-    claim: Claim | None
-    doubts: tuple[str, ...] = ()
+#: A claim, or None, and doubts about it, a sentence each.
+KnownClaim = tuple[Claim | None, tuple[str, ...]]
 
 
 def claim_of(given: Any, deltas: Sequence[float], source: Any) -> Claim:
@@ -52,7 +49,7 @@ def claim_of(given: Any, deltas: Sequence[float], source: Any) -> Claim:
 def of_algorithm(plan: Plan, deltas: Sequence[float]) -> KnownClaim:
     """What the algorithm promises without any training."""
     if not _accounts(plan.algorithm):
-        return KnownClaim(None)
+        return None, ()
     return _for_neighbours(claim_of(plan.algorithm, deltas, "algorithm"), plan)
 
 
@@ -69,17 +66,17 @@ def _for_neighbours(claim: Claim, plan: Plan, doubts: tuple[str, ...] = ()) -> K
     accounts for it: then there is no claim.
     """
     if isinstance(claim.stated, NoPromise) and hasattr(plan.algorithm, "algorithm"):
-        return KnownClaim(None)
+        return None, ()
     if plan.adjacency.name != "include" and not isinstance(claim.stated, NoPromise):
-        return KnownClaim(None, (LEFT_ASIDE,))
-    return KnownClaim(claim, doubts)
+        return None, (LEFT_ASIDE,)
+    return claim, doubts
 
 
 def by_training(plan: Plan, deltas: Sequence[float], on_message: OnMessage) -> KnownClaim:
     """What the first models of a plan promise."""
     models = len(first_models(plan))
     if not models:
-        return KnownClaim(None)
+        return None, ()
     trained = "one model is" if models == 1 else f"{models} models are"
     on_message(
         f"no claim is stated, so {trained} trained first: the claim is that of the accountant."

@@ -16,7 +16,7 @@ from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
 from epsilometer._warnings import tell
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
-from epsilometer.attacks.statistics import FAILURES, Statistic
+from epsilometer.attacks.statistics import Statistic
 from epsilometer.auditing import claims
 from epsilometer.auditing.claims import Claim
 from epsilometer.auditing.designs import design_of, placed, plan_of
@@ -68,7 +68,7 @@ class AuditConfig(Displayed):
 
     plan: Plan
     #: A path, a store, or None to hold losses in memory.
-    store: Any
+    store: Any = None
     attack: Attack
     statistic: Statistic
     #: The score of failed models, see `attacks/statistics.py`.
@@ -165,17 +165,10 @@ class AuditConfig(Displayed):
 
 
 def assembled(
-    plan: Plan,
-    *,
-    estimate: EstimateTable,
-    statistic: Statistic,
-    attack: AttackTable | None = None,
-    failures: str = FAILURES[0],
-    store: Any = None,
-    how: Mapping[str, Any] | None = None,
+    plan: Plan, *, estimate: EstimateTable, attack: AttackTable, statistic: Statistic, failures: str
 ) -> AuditConfig:
     """The audit of a plan, however it was described: here files and Python calls meet."""
-    design, attack = plan.design, attack or AttackTable()
+    design = plan.design
     if estimate.model != CURVE and not counted(design):
         raise InputError("expected the curve model for canaries and pools, got the count model.")
     strength: Any = estimate.strength  # a number or None, as its validator says
@@ -187,7 +180,6 @@ def assembled(
         count = model_of(estimate.delta, likelihood=likelihood, **priors)
     return AuditConfig(
         plan=plan,
-        store=store,
         attack=ATTACKS.get(attack.method or "", LikelihoodRatio()),
         statistic=statistic,
         failures=failures,
@@ -196,7 +188,6 @@ def assembled(
         curve=_curve_model(estimate, plan, priors) if estimate.model == CURVE else None,
         deltas=(estimate.delta,),
         level=estimate.level,
-        how=how or {},
     )
 
 
@@ -314,8 +305,8 @@ def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
             key = "canary_kind" if design.canaries else "challenge"
             raise InputError(f"{key}: {getattr(file.audit, key)} failed ({text}).") from None
     tables: dict[str, Any] = {"estimate": file.estimate, "attack": file.attack}
-    tables["failures"] = file.audit.failures
-    return assembled(plan, statistic=statistic, how=file.execution.model_dump(), **tables)
+    config = assembled(plan, statistic=statistic, failures=file.audit.failures, **tables)
+    return config.executed(**file.execution.model_dump())
 
 
 def _algorithm(table: AlgorithmTable, folder: Path) -> Any:

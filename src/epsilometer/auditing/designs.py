@@ -13,15 +13,9 @@ from epsilometer.auditing.tables import AuditFile, AuditTable
 from epsilometer.errors import InputError
 from epsilometer.inputs import loading
 from epsilometer.inputs.recorded import CURVE
+from epsilometer.measurement import challenges
 from epsilometer.measurement.bases import ADJACENCIES
 from epsilometer.measurement.canary_kinds import KINDS, CustomCanaries
-from epsilometer.measurement.challenges import (
-    CHALLENGE_KINDS,
-    ChallengeKind,
-    CustomPoints,
-    GivenPoints,
-    RandomPoints,
-)
 from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
 from epsilometer.measurement.one_run import GRADIENT, OneRun
 from epsilometer.measurement.plan import Plan
@@ -119,16 +113,10 @@ def _pool(table: AuditTable, method: str) -> Pool:
             f"points: expected points = {listed}, those of the list challenge, got points = "
             f"{table.points}; it can be left out."
         )
-    assert table.models is not None
-    return Pool(
-        models=table.models,
-        share=table.share,
-        references=table.references,
-        attack=method,
-        first_stage=table.first_stage,
-        pilot=table.challenge == PILOT,
-        judged=table.points or listed,
-    )
+    names = ("models", "share", "references", "first_stage")
+    same: dict[str, Any] = {name: getattr(table, name) for name in names}
+    pilot = table.challenge == PILOT
+    return Pool(**same, attack=method, pilot=pilot, judged=table.points or listed)
 
 
 def _one_run(table: AuditTable, algorithm: Any, statistic: Statistic, folder: Path) -> Design:
@@ -170,22 +158,22 @@ def plan_of(
     )
 
 
-def challenge_of(value: str | list[int], *, folder: Path) -> ChallengeKind:
+def challenge_of(value: str | list[int], *, folder: Path) -> challenges.ChallengeKind:
     """The challenge points that the file names; modules in ``folder`` can be imported."""
     if isinstance(value, list):
         with placed(f"{CHALLENGE}: "):
-            return GivenPoints(indices=tuple(value))
+            return challenges.GivenPoints(indices=tuple(value))
     if value == PILOT:  # the first stage of a pool chooses among all points
-        return RandomPoints()
+        return challenges.RandomPoints()
     if ":" in value:
         function = loading.load_object(value, folder=folder, place=CHALLENGE)
         if not callable(function):
             raise InputError(f"{CHALLENGE}: expected a function, got {_files.shown(value)}.")
-        return CustomPoints(function=function, name=value)
-    if value not in CHALLENGE_KINDS:
-        known = ", ".join([*CHALLENGE_KINDS, PILOT])
+        return challenges.CustomPoints(function=function, name=value)
+    if value not in challenges.CHALLENGE_KINDS:
+        known = ", ".join([*challenges.CHALLENGE_KINDS, PILOT])
         raise InputError(
             f"{CHALLENGE}: expected {known}, module:function or a list of indices, got "
             f"{_files.shown(value)}."
         )
-    return CHALLENGE_KINDS[value]
+    return challenges.CHALLENGE_KINDS[value]

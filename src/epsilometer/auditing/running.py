@@ -199,10 +199,8 @@ def origin_of(
         *base_warnings(plan.all_records, plan.names, plan.bases),
     ]
     tables: dict[str, Any] = {CANARIES if estimated.scores.one_run else POINTS: estimated.scores}
-    curves = None
     if attacked is not None:
-        curves = attacked.sweep()
-        tables = {LOSSES: estimated.losses, COUNTS: estimated.counts, CURVES: curves}
+        tables = {LOSSES: estimated.losses, COUNTS: estimated.counts, CURVES: attacked.sweep()}
     return Origin(
         plan={
             "hash": plan.content_hash,
@@ -222,7 +220,7 @@ def origin_of(
         },
         failures=tuple(failure.described() for failure in measurement.failures),
         warnings=tuple(attack["warnings"]),
-        curves=curves,
+        curves=tables.get(CURVES),
         tables=tables,
         variant=estimated.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != estimated.variant) if shared else (),

@@ -124,13 +124,10 @@ class Stopping:
         last, goal = self.analyses[-1], self.goal
         count = len(self.analyses)
         times = "once" if count == 1 else f"{count} times"
-        end = f"All {last.bases:,} challenge bases were used and {goal.outcome(last)}"
+        end = f"All {last.bases:,} challenge bases were used and"
         if last.reached:
-            end = (
-                f"Stopped after {last.bases:,} of {self.most_bases:,} challenge bases: "
-                f"{goal.outcome(last)}"
-            )
-        return f"{end}. The data were analysed {times}. {goal.why_valid}"
+            end = f"Stopped after {last.bases:,} of {self.most_bases:,} challenge bases:"
+        return f"{end} {goal.outcome(last)}. The data were analysed {times}. {goal.why_valid}"
 
     def described(self) -> dict[str, Any]:
         """Plain values for the summary."""

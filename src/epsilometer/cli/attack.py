@@ -47,8 +47,7 @@ def attack(
     pool = not design.models(1)
     if pool and statistic is not None:
         raise InputError("--statistic is for many models; on a pool the method decides.")
-    chosen = choose_attack(method, pool=pool)
-    result = design.attack(losses, chosen, statistic=scoring)
+    result = design.attack(losses, choose_attack(method, pool=pool), statistic=scoring)
     if curves is not None:
         result.sweep().write(curves)
     counts, data = result.counts(alpha), describe(result, alpha)

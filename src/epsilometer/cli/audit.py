@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from epsilometer.errors import InputError
 
 #: Between lines of progress where there is no terminal: few enough for a log.
 SECONDS_BETWEEN_LINES = 30
+#: Options that say how models are trained, by their names in Python.
+HOW = ("executor", "workers", "accept_changed_code")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,6 @@ class ExecutionOptions:
         "PATH|none",
         "Keep losses in this file instead of the configuration's; `none`: for this run only, so that "
         "nothing is reused and no store is written.",
-        "--store",
     )
     until_width: float | None = option(
         "W",
@@ -93,7 +94,6 @@ def audit(
     """
     from epsilometer.auditing.auditing import of_file
     from epsilometer.auditing.config import DEFAULT, chosen_store
-    from epsilometer.measurement.engine import check_training
 
     if show_config:
         results.say(_files.load(config or DEFAULT))
@@ -106,28 +106,21 @@ def audit(
     outputs.check_folder(delivery.output)
     given = {"level": claims.level, "claim": claims.stated(deltas)}
     given = {name: value for name, value in given.items() if value is not None}
-    how = {
-        name: getattr(execution, name) for name in ("executor", "workers", "accept_changed_code")
-    }
     with redirect_stdout(sys.stderr):  # output of the user's code is not part of the answer
         settings = of_file(config, deltas, given, chosen_store(execution.store))
         settings = settings.executed(
             on_progress="bar" if sys.stderr.isatty() else lines_of_progress(),
             on_message=results.warn,
-            **how,
+            **{name: getattr(execution, name) for name in HOW},
         )
         settings = settings.with_training_claim(results.warn)
     verdict.check_claim(settings.claim)
+    question = verdict.question(delivery, level=settings.level)
     if execution.only_first:
-        beyond = settings.beyond_reach(verdict.question(delivery, level=settings.level))
-        results.warn_all(beyond)
-        with redirect_stdout(sys.stderr):
-            how = {name: value for name, value in settings.how.items() if name in how}
-            trial = check_training(settings.plan, settings.store, **how)
-        kept = settings.store if isinstance(settings.store, Path) else None
-        warnings = [*settings.warnings, *beyond]
-        return _show_check(trial, kept, warnings, as_json=delivery.as_json)
-    return _run(settings, execution, verdict, delivery, config)
+        return _check(settings, question, as_json=delivery.as_json)
+    delivery.check(lambda folder: _is_same(folder, settings))
+    result = _audited(settings, question, execution)
+    return deliver(result, delivery, verdict, file=config, audit=_hash(settings.plan.identity))
 
 
 def lines_of_progress() -> Callable[[em.rows.Progress], None]:
@@ -148,43 +141,42 @@ def lines_of_progress() -> Callable[[em.rows.Progress], None]:
     return show
 
 
-def _show_check(
-    trial: em.rows.TrainingCheck, store: Path | None, warnings: Sequence[str], *, as_json: bool
-) -> int:
-    """Print how the first models were trained, and warnings on stderr; returns the exit code."""
-    warnings = [*trial.warnings, *warnings]
+def _check(settings: em.rows.AuditConfig, question: em.judgement.Question, *, as_json: bool) -> int:
+    """Train the first models; print how that went, and warnings on stderr."""
+    from epsilometer.measurement.engine import check_training
+
+    beyond = settings.beyond_reach(question)
+    results.warn_all(beyond)
+    how = {name: settings.how[name] for name in HOW if name in settings.how}
+    with redirect_stdout(sys.stderr):
+        trial = check_training(settings.plan, settings.store, **how)
+    warnings = [*trial.warnings, *settings.warnings, *beyond]
     results.warn_all(warnings)
     for failure in trial.failures:
         where = trial.plan.sizes.named(failure.task)
         results.warn(f"warning: {where} failed, others did not: {failure.message}")
     sound = not (trial.warnings or trial.failures)
     start = "The training works." if sound else "The training ran, with warnings."
+    store = str(settings.store) if isinstance(settings.store, Path) else None
     kept = "none" if store is None else _files.printable(store)
     text = "\n".join([start, *table_lines(trial.summary().cells()[1:]), f"store: {kept}"])
-    place = {"store": None if store is None else str(store), "warnings": warnings}
+    place = {"store": store, "warnings": warnings}
     return results.answer(as_json, lambda: trial.described() | place, lambda: f"{text}\n")
 
 
-def _run(
-    settings: em.rows.AuditConfig,
-    execution: ExecutionOptions,
-    verdict: VerdictOptions,
-    delivery: DeliveryOptions,
-    config: Path | None,
-) -> int:
-    """Train, estimate and deliver an audit that has been read."""
+def _audited(
+    settings: em.rows.AuditConfig, question: em.judgement.Question, execution: ExecutionOptions
+) -> em.Result:
+    """Train, estimate and judge."""
     from epsilometer.auditing.running import run_audit, speak_to
     from epsilometer.auditing.stopping import goal_of
 
-    delivery.check(lambda folder: _is_same(folder, settings))
-    question = verdict.question(delivery, level=settings.level)
     width, proven = execution.until_width, execution.until_proven
     goal = goal_of(settings, question, until_width=width, until_proven=proven)
     with redirect_stdout(sys.stderr):
         result = run_audit(settings, question, goal=goal)
     speak_to(result, results.tell)
-    identity = _hash(settings.plan.identity)
-    return deliver(result, delivery, verdict, file=config, audit=identity, trained=True)
+    return result
 
 
 def _hash(identity: Any) -> str:

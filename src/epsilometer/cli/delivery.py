@@ -16,7 +16,6 @@ from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.judgement.question import Question
     from epsilometer.report.gates import Finding
 
 REFUSED = 3
@@ -81,15 +80,14 @@ class VerdictOptions(ThresholdOptions):
 
     def question(
         self, delivery: DeliveryOptions, known: Mapping[str, Any] | None = None, **asked: Any
-    ) -> Question:
+    ) -> em.judgement.Question:
         """The question of these options; ``known`` is that of a result, their default."""
         from epsilometer.judgement.question import OtherModels, Question
 
         question = dict(known or {})
         if asked.get("claim") is not None:
             question.pop("claim_source", None)
-        independent = False if self.shared_models else None
-        asked |= {"error": self.error, "independent": independent}
+        asked |= {"error": self.error, "independent": False if self.shared_models else None}
         question |= {name: value for name, value in asked.items() if value is not None}
         question["thresholds"] = self.thresholds(question.get("thresholds"))
         question["accept_untrusted"] = self.allow_unconverged
@@ -111,13 +109,10 @@ class VerdictOptions(ThresholdOptions):
 class GateOptions:
     """Where else a verdict is reported, for a pipeline."""
 
-    junit: Path | None = option(
-        "FILE", "Write the verdict as JUnit XML: a test case per claim.", "--junit"
-    )
+    junit: Path | None = option("FILE", "Write the verdict as JUnit XML: a test case per claim.")
     annotate: str | None = option(
         "github",
         "Print annotations for GitHub Actions on standard error, and add a summary to the job.",
-        "--annotate",
     )
 
     def check_gates(self, *, force: bool) -> None:
@@ -163,12 +158,12 @@ class DeliveryOptions(GateOptions):
         "counts.csv and curves.csv; several deltas curve.csv, curve.json and curve.png. A result of "
         "the same data is replaced; other files need --force.",
     )
-    report: Path | None = option("FILE", "Write a self-contained HTML report.", "--report")
+    report: Path | None = option("FILE", "Write a self-contained HTML report.")
     details: bool = flag(
         "Print everything: all parameters, bases, facts and warnings, not only the first screen.",
         "--details",
     )
-    figures: Path | None = option("DIR", "Write every figure as PNG, SVG and PDF.", "--figures")
+    figures: Path | None = option("DIR", "Write every figure as PNG, SVG and PDF.")
     force: bool = outputs.FORCE
     check_model: bool = flag("Compare alternative models.", "--check-model")
 
@@ -216,12 +211,10 @@ def deliver(
     *,
     file: Path | None,
     audit: str | None = None,
-    trained: bool = False,
 ) -> int:
     """Write and print a result, or all its variants, and return the exit code.
 
-    ``audit`` is the identity of an audit, and ``trained`` says whether to tell how many models it
-    trained.
+    ``audit`` is the identity of an audit, of which it is told how many models it trained.
     """
     from epsilometer.report.gates import finding_of, junit_xml
 
@@ -239,6 +232,7 @@ def deliver(
                 written.append(delivery.junit)
         except OSError as error:  # does not prevent the printing
             failure = error
+        trained = audit is not None
         shown = _data(result) if delivery.as_json else _text(judged, delivery, trained=trained)
         warnings = [warning for variant in judged for warning in variant.warnings]
     results.answer(delivery.as_json, lambda: shown, lambda: shown + results.written_to(written))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import epsilometer as em
 from epsilometer.cli import options, results
@@ -17,12 +17,7 @@ from epsilometer.cli.options import argument
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 from epsilometer.inputs.recorded import CURVE, is_result, losses_in, open_result, read_summary
-from epsilometer.inputs.source import NO_OPTIONS, LossOptions
-
-if TYPE_CHECKING:
-    from epsilometer.inputs.source import Source
-    from epsilometer.judgement.question import Question
-    from epsilometer.judgement.result import Result
+from epsilometer.inputs.source import NO_OPTIONS, LossOptions, Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +67,15 @@ class Batches:
         return self.before is not None and self.sources[0].result is None
 
     @property
-    def result(self) -> Result | None:
+    def result(self) -> em.Result | None:
         """The result that the first file is, if it is one."""
         return None if self.before is None else self.before.result
 
-    def own(self, kind: str) -> Result | None:
+    def own(self, kind: str) -> em.Result | None:
         """The result of a model; one to update must have it."""
         if self.before is None:
             return None
-        own: Result | None = self.before.answer(kind)
+        own: em.Result | None = self.before.answer(kind)
         if self.updates and own is None:
             raise InputError(f"{self.before.label}: has no posterior of the {kind} model.")
         return own
@@ -93,31 +88,35 @@ class Batches:
             return None
         return known[0].joined(*known[1:])
 
-    def together(self, own: Result | None, parts: list[Any]) -> Any:
+    def together(self, own: em.Result | None, parts: list[Any]) -> Any:
         """All data, those of the result to update first."""
-        first, *rest = [own.data, *parts] if self.updates and own is not None else parts
-        for part in rest:
-            if type(part) is not type(first):
+        if own is None or self.before is None or not self.updates:
+            return parts[0].joined(*parts[1:]) if parts[1:] else parts[0]
+        data: Any = own.data
+        known, name = own.posterior.model, self.before.label
+        independent = isinstance(known, em.CountModel) and not known.likelihood.parameters
+        for source, part in zip(self.sources, parts, strict=True):
+            if type(part) is not type(data):
                 raise InputError(
-                    f"expected {type(first).__name__} to update with, got {type(part).__name__}."
+                    f"expected {type(data).__name__} to update with, got {type(part).__name__}."
                 )
-        return first.joined(*rest) if rest else first
+            if independent and part.cross_fed:
+                results.warn(
+                    f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
+                    "independent decisions, so the interval is too narrow."
+                )
+        return data.joined(*parts)
 
     def may_replace(self, folder: Path, data: Any) -> bool:
         """Whether a folder holds the result that is judged again, or another one from the same data."""
-        if self._is_own(folder):
+        if self.is_own(folder):
             return True
         with suppress(InputError):
             known = open_result(folder).data if is_result(folder) else None
             return type(known) is type(data) and bool(known == data)
         return False
 
-    def check_output(self, folder: Path | None) -> None:
-        """Refuse the folder of a result to update: its other files are of the earlier data."""
-        if self.updates and folder is not None and self._is_own(folder):
-            raise InputError(f"{folder}: holds the result to update; name another folder.")
-
-    def _is_own(self, folder: Path) -> bool:
+    def is_own(self, folder: Path) -> bool:
         """Whether a folder is that of the result that was given."""
         return self.before is not None and folder.resolve() == _home(self.before).resolve()
 
@@ -165,21 +164,25 @@ def estimate(
     first = options.need_delta(deltas[0] if deltas else None, data.result)
     parts = [source.data(kind) for source in data.sources]
     own = data.own(kind)
+    given = [*assumed.words, *(["delta"] if deltas else [])]
+    model = _model(data, own, assumed.made(kind, first, *parts), given, assumed)
     together = data.together(own, parts)
     if assume_independent_noise:
         together = results.assuming_independent_noise(together)
-    given = [*assumed.words, *(["delta"] if deltas else [])]
-    model = _model(data, own, assumed.made(kind, first, *parts), given, parts, assumed)
     claims.check(deltas)
     verdict.check()
-    question = _question(data, model, deltas, claims, verdict, delivery)
+    asked: dict[str, Any] = {"claim": claims.stated(deltas), "level": claims.level}
+    asked["deltas"] = deltas if len(deltas) > 1 else None
+    question = verdict.question(delivery, _asked_before(data, model, deltas), **asked)
     verdict.check_claim(question.claim)
     settings = None
     if kind != CURVE:
         settings = assumed.settings(None if own is None or assumed.engine else own.posterior)
     if settings is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
-    data.check_output(delivery.output)
+    # The other files of a result to update are of the earlier data.
+    if data.updates and delivery.output is not None and data.is_own(delivery.output):
+        raise InputError(f"{delivery.output}: holds the result to update; name another folder.")
     delivery.check(lambda folder: data.may_replace(folder, together))
     again = reading.given or assumed.engine or data.updates or assume_independent_noise
     if own is not None and not again and model == own.posterior.model:
@@ -193,41 +196,22 @@ def estimate(
     return deliver(result, delivery, verdict, file=Path(files[-1]))
 
 
-def _question(
-    data: Batches,
-    model: Any,
-    deltas: tuple[float, ...],
-    claims: options.ClaimOptions,
-    verdict: VerdictOptions,
-    delivery: DeliveryOptions,
-) -> Question:
-    """The question of the options, by default that of the given result.
+def _asked_before(data: Batches, model: Any, deltas: tuple[float, ...]) -> dict[str, Any]:
+    """The question of the given result, as far as it is that of these deltas too.
 
     The claim of a result holds at its own delta only.
     """
     known = {} if data.before is None else data.before.asked
-    several = len(deltas) > 1
     other = data.result is None or model.delta != data.result.delta
     if deltas or other:
         known.pop("deltas", None)
-    if several or other:
+    if len(deltas) > 1 or other:
         known = {name: value for name, value in known.items() if not name.startswith("claim")}
-    return verdict.question(
-        delivery,
-        known,
-        claim=claims.stated(deltas),
-        level=claims.level,
-        deltas=deltas if several else None,
-    )
+    return known
 
 
 def _model(
-    data: Batches,
-    own: Result | None,
-    made: Any,
-    given: list[str],
-    parts: list[Any],
-    assumed: options.ModelOptions,
+    data: Batches, own: em.Result | None, made: Any, given: list[str], assumed: options.ModelOptions
 ) -> Any:
     """The model of the options, or of the result with these options; one to update keeps its own."""
     from epsilometer.model.models import with_changes
@@ -245,11 +229,4 @@ def _model(
         raise InputError(
             f"{listed} contradicts {name}: leave the option out, or estimate from all files again."
         )
-    if isinstance(known, em.CountModel) and not known.likelihood.parameters:
-        for source, counts in zip(data.sources, parts, strict=True):
-            if counts.cross_fed:
-                results.warn(
-                    f"warning: {source.label}: counts of cross-fed models, but {name} assumes "
-                    "independent decisions, so the interval is too narrow."
-                )
     return known

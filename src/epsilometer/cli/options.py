@@ -98,14 +98,6 @@ SHADOWS = option(
 )
 
 
-FAILURES = option(
-    "lowest|worst|dropped",
-    "Losses: the score of failed models, fixed beforehand. lowest: the same without and with the point; "
-    "worst: highest without it, lowest with it; dropped: none, only if failures cannot depend on the "
-    "data. Default: that of the result's audit, or lowest.",
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
     """How losses are turned into scores."""
@@ -118,7 +110,12 @@ class ScoreOptions:
         "needs cross-entropy losses.",
     )
     variant: str | None = STORE_VARIANT
-    failures: str | None = FAILURES
+    failures: str | None = option(
+        "lowest|worst|dropped",
+        "Losses: the score of failed models, fixed beforehand. lowest: the same without and with the "
+        "point; worst: highest without it, lowest with it; dropped: none, only if failures cannot "
+        "depend on the data. Default: that of the result's audit, or lowest.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

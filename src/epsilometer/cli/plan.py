@@ -115,7 +115,7 @@ class GoalOptions:
 
     width: float | None = option("W", "Goal: an interval of epsilon at most W wide.")
     claim: float | None = option("C", "Goal: the right verdict on the claim epsilon <= C.")
-    prove: float | None = option("L", "Goal: a proof that epsilon is at least L.", "--prove")
+    prove: float | None = option("L", "Goal: a proof that epsilon is at least L.")
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
         """The goals that were given."""

@@ -16,6 +16,7 @@ from epsilometer.errors import InputError
 from epsilometer.inputs.source import LossOptions
 
 
+@options.flat
 def prove(
     file: str = argument(
         "FILE",
@@ -23,15 +24,11 @@ def prove(
         "folder; counts of decision rules fixed in advance; or canaries of one run (score, member). - "
         "reads standard input. A result has defaults for delta and claim.",
     ),
+    *,
     delta: float | None = options.DELTA,
     claim: float | None = options.CLAIM,
     error: float | None = option("P", "Error probability of the proof. Default: 0.05."),
-    statistic: str | None = option(
-        "loss|logit|module:function",
-        "Losses: the statistic of the attack. Default: logit, which needs cross-entropy losses.",
-    ),
-    variant: str | None = options.STORE_VARIANT,
-    failures: str | None = options.FAILURES,
+    losses: options.ScoreOptions,
     shared_models: bool = flag(
         "Bases share models: average over bases instead of multiplying.", "--shared-models"
     ),
@@ -55,8 +52,7 @@ def prove(
     _validate.one_of("fail_on", fail_on, ("never", "proven", "conditional"))
     if claim is not None:
         options.check_claim(claim)
-    reading = LossOptions(statistic=statistic, variant=variant, failures=failures)
-    source = results.source_of(file, reading)
+    source = results.source_of(file, LossOptions(**vars(losses)))
     if assume_independent_noise:
         source = replace(source, scores=results.assuming_independent_noise(source.provable))
     result = source.result

@@ -15,10 +15,9 @@ import epsilometer as em
 from epsilometer import _files, _progress
 from epsilometer._text import in_shell_words
 from epsilometer.errors import InputError
-from epsilometer.inputs.source import NO_OPTIONS, LossOptions
+from epsilometer.inputs.source import NO_OPTIONS, LossOptions, Source
 
 if TYPE_CHECKING:
-    from epsilometer.inputs.source import Source
     from epsilometer.measurement.designs import Design
 
 Report = Callable[[str], None]
@@ -114,8 +113,7 @@ def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> i
 
 
 def _standard_input() -> str:
-    content = sys.stdin.buffer.read(_files.LARGEST_FILE + 1)
-    return _files.decode(content, name=STDIN_NAME)
+    return _files.decode(sys.stdin.buffer.read(_files.LARGEST_FILE + 1), name=STDIN_NAME)
 
 
 def source_of(file: str, options: LossOptions = NO_OPTIONS) -> Source:

@@ -119,8 +119,7 @@ def posteriors_of(
         return [(f"Epsilometer, {model.likelihood.name}{strength}", found)]
     named = [(f"Epsilometer, curve model{strength}", found)]
     if fixed != 1:
-        sure = replace(model, strength=FixedStrength())
-        other = estimate(data, sure, on_message=on_message)
+        other = estimate(data, replace(model, strength=FixedStrength()), on_message=on_message)
         named.append(("Epsilometer, curve model, strength 1", other))
     return named
 
@@ -139,17 +138,20 @@ def compare(
     also pooled; scores of different bases never are.  Posteriors come first; they model all bases
     jointly.
     """
-    delta, both = _validate.delta(delta), _two_sided(significance)
+    delta = _validate.delta(delta)
+    if not check_significance(significance) < 0.5:
+        raise InputError(f"expected significance < 0.5, got significance={significance}.")
+    both = 2 * significance  # of an interval, at its two ends
     rows = [_posterior_row(name, posterior, both) for name, posterior in posteriors]
     rows.append(_proven_row(data, delta, significance, independent=independent))
     if isinstance(data, AttackCounts):
-        together = None
+        wanted = [data]
         if len(data) > 1:
             with suppress(InputError):  # not all bases can be pooled
-                together = pooled(data)
-        rows += [_of_counts(estimator, data, together, delta, both) for estimator in FROM_COUNTS]
+                wanted.append(pooled(data))
+        rows += [_of_counts(estimator, wanted, delta, both) for estimator in FROM_COUNTS]
         source, several = counted(len(data), "challenge base"), len(data) > 1
-        notes = _notes_of_counts(data, posteriors=bool(posteriors), pooled_too=together is not None)
+        notes = _notes_of_counts(data, posteriors=bool(posteriors), pooled_too=len(wanted) > 1)
     else:
         # Canaries of several runs are combined.
         auditors = [auditor_of(b) for b in ([data.all_runs] if data.one_run else data.bases)]
@@ -158,7 +160,7 @@ def compare(
             low, reason = math.nan, NOT_ONE_RUN
             if one_run or not estimator.one_run:
                 low, reason = _tried(best_scores, estimator, auditors, delta, significance)
-            rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
+            rows.append(_row(estimator, ABOUT_ALGORITHM, low=low, reason=reason))
         source, several = _scores_in_words(data), len(auditors) > 1
         notes = _notes_of_scores(data, delta, [posterior for _, posterior in posteriors])
     return Comparison(
@@ -172,24 +174,21 @@ def compare(
 
 
 def _of_counts(
-    estimator: CountEstimator,
-    counts: AttackCounts,
-    together: AttackCounts | None,
-    delta: float,
-    both: float,
+    estimator: CountEstimator, wanted: Sequence[AttackCounts], delta: float, both: float
 ) -> Row:
+    """The row of counts, and of the same pooled where they can be."""
+
     def intervals() -> list[tuple[float, float]]:
         if isinstance(estimator, OneRunBound | OneRunFdpBound):
-            check_fair_coin(counts.trials_h1, counts.trials_h0)
-        wanted = [counts] if together is None else [counts, together]
+            check_fair_coin(wanted[0].trials_h1, wanted[0].trials_h0)
         return [best_interval(estimator, each, delta, both) for each in wanted]
 
     found, reason = _tried(intervals, missing=[(math.nan, math.nan)])
     bounded = not isinstance(estimator, LowerEndOnly)
     about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
-    shared = found[1] if len(found) > 1 else None
-    more: Any = {"bounded_above": bounded, "pooled": shared, "reason": reason}
-    return _row(estimator, about, *found[0], **more)
+    (low, high), *shared = found
+    more: Any = {"bounded_above": bounded, "pooled": shared[0] if shared else None}
+    return _row(estimator, about, low=low, high=high, reason=reason, **more)
 
 
 def _tried(compute: Callable[..., Any], *given: Any, missing: Any = math.nan) -> tuple[Any, str]:
@@ -210,14 +209,12 @@ def _scores_in_words(scores: Scores) -> str:
     return f"{counted(len(scores), 'challenge base')}: scores of {models}"
 
 
-def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Row:
+def _row(estimator: Any, about: str, **more: Any) -> Row:
     return Row(
         label=estimator.label,
         kind=str(estimator.kind),
         about=ABOUT_GAUSSIAN if estimator.gaussian else about,
         assumes=estimator.assumes,
-        low=low,
-        high=high,
         **more,
     )
 
@@ -254,13 +251,6 @@ def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool
             "are columns exchanged? Ratio and one-run bounds are 0 there; the others invert the "
             "decisions."
         )
-
-
-def _two_sided(significance: float) -> float:
-    """Error of an interval whose ends have error ``significance`` each."""
-    if not check_significance(significance) < 0.5:
-        raise InputError(f"expected significance < 0.5, got significance={significance}.")
-    return 2 * significance
 
 
 def _assumed(model: CountModel | CurveModel) -> str:

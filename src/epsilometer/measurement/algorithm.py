@@ -260,8 +260,7 @@ def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
     if isinstance(given, str):
         return {"class": _name(type(value)), "fingerprint": given}
     if isinstance(value, partial):
-        parts = [value.func, value.args, value.keywords]
-        return {"partial": _described(parts, where, depth + 1)}
+        return {"partial": _described([value.func, value.args, value.keywords], where, depth + 1)}
     if inspect.isclass(value):
         return {"object": _name(value)} | _source(value)
     if inspect.isroutine(value):

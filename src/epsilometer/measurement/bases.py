@@ -18,7 +18,7 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.challenges import Chosen
-from epsilometer.measurement.population import Dataset, Population
+from epsilometer.measurement.population import Dataset, Population, stream_of
 
 #: First element of the spawn key of the streams that draw bases; tasks use 0.
 BASES = 1
@@ -56,10 +56,6 @@ class Source:
     adjacency: Adjacency
     seed: int
     chosen: Chosen | None = None
-
-    def stream(self, *key: int) -> np.random.Generator:
-        """The random stream of a spawn key."""
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
 
 class LossRow(NamedTuple):
@@ -101,8 +97,7 @@ class PoolRow(NamedTuple):
 
     def packed(self) -> tuple[Any, ...]:
         """As bytes for a store."""
-        losses = self.losses.astype("<f8").tobytes()
-        return (*self[:4], losses, np.packbits(self.member).tobytes())
+        return (*self[:4], self.losses.astype("<f8").tobytes(), np.packbits(self.member).tobytes())
 
     @staticmethod
     def unpacked(place: Any, losses: bytes, member: bytes, points: int) -> PoolRow:
@@ -232,7 +227,7 @@ def draw_base(number: int, source: Source) -> ChallengeBase:
         free = np.setdiff1d(free, chosen.excluded(number))
     extra = source.adjacency.extra_records - (chosen is not None)
     _validate.whole_number("dataset_size", size, most=len(free) - extra)
-    drawn = source.stream(BASES, number).choice(free, size=size + extra, replace=False)
+    drawn = stream_of(source.seed, BASES, number).choice(free, size=size + extra, replace=False)
     rest = drawn[size:].tolist()
     return ChallengeBase(
         dataset=drawn[:size],

@@ -41,6 +41,9 @@ FORMAT = 1
 #: Largest size in bytes to which a canary file may decompress.
 LARGEST_CANARY_FILE = 2**30
 
+#: What returns the loss of one point, or the losses of all canaries in their order.
+LossOf = Callable[[Point], float] | ArrayLike
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Canaries(Displayed):
@@ -148,8 +151,7 @@ class Canaries(Displayed):
             raise InputError(
                 "expected canaries that are records of a population, got crafted ones."
             )
-        every = np.arange(len(self._population))
-        return self._population.take(np.setdiff1d(every, self.records))
+        return self._population.take(np.delete(np.arange(len(self._population)), self.records))
 
     def added_to(self, dataset: Dataset) -> Dataset:
         """``dataset`` followed by the included canaries."""
@@ -193,11 +195,7 @@ class Canaries(Displayed):
         return digest.hexdigest()
 
     def scores(
-        self,
-        loss_of: Callable[[Point], float] | ArrayLike,
-        *,
-        compared_with: Callable[[Point], float] | ArrayLike | None = None,
-        name: str = CANARIES,
+        self, loss_of: LossOf, *, compared_with: LossOf | None = None, name: str = CANARIES
     ) -> Scores:
         """Scores of the canaries: their negated losses, since members have lower losses.
 
@@ -215,14 +213,10 @@ class Canaries(Displayed):
         if compared_with is not None:
             with np.errstate(invalid="ignore"):
                 losses = self.losses(losses - self.losses(compared_with))
-        return Scores(
-            without=[-losses[~self.coins]],
-            with_point=[-losses[self.coins]],
-            names=[name],
-            one_run=True,
-        )
+        without, with_point = [-losses[~self.coins]], [-losses[self.coins]]
+        return Scores(without=without, with_point=with_point, names=[name], one_run=True)
 
-    def losses(self, loss_of: Callable[[Point], float] | ArrayLike) -> FloatArray:
+    def losses(self, loss_of: LossOf) -> FloatArray:
         """The loss of every canary, in order; NaN is refused."""
         if callable(loss_of):
             losses = np.array([_loss(loss_of, point) for point in points_of(self.points)])

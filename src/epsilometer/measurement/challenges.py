@@ -177,8 +177,7 @@ class GivenPoints(ChallengeKind):
     may_grow: ClassVar[tuple[str, ...]] = ("indices",)  # the store checks the records of each base
 
     def __post_init__(self) -> None:
-        indices = _indices(self.indices)
-        object.__setattr__(self, "indices", tuple(indices.tolist()))
+        object.__setattr__(self, "indices", tuple(_indices(self.indices).tolist()))
 
     @property
     def number(self) -> int:
@@ -222,12 +221,6 @@ def challenge_kind_of(challenge: Challenge) -> ChallengeKind:
             f"challenge={challenge!r}."
         )
     return CustomPoints(function=challenge, name=getattr(challenge, "__name__", "custom"))
-
-
-def choose(kind: ChallengeKind, population: Population, count: int, seed: int) -> Chosen:
-    """The challenge points of a plan, drawn from their own random stream."""
-    stream = np.random.SeedSequence(seed, spawn_key=(CHALLENGES,))
-    return kind.choose(population, count, np.random.default_rng(stream))
 
 
 def _drawn(population: Population, count: int, rng: np.random.Generator, name: str) -> IntArray:

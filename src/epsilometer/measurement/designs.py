@@ -125,7 +125,7 @@ class CrossFed(Design):
     replicates: int
 
     def __post_init__(self) -> None:
-        _check_numbers(self, replicates=3)
+        check_numbers(self, replicates=3)
 
     def identity(self) -> dict[str, object]:
         return {"name": "MeasureMIAFast"}
@@ -204,7 +204,7 @@ class ShadowModels(Design):
     shadows_h1: int
 
     def __post_init__(self) -> None:
-        _check_numbers(self, replicates=1, shadows_h0=2, shadows_h1=2)
+        check_numbers(self, replicates=1, shadows_h0=2, shadows_h1=2)
 
     def identity(self) -> dict[str, object]:
         shadows = {"shadows_h0": self.shadows_h0, "shadows_h1": self.shadows_h1}
@@ -218,8 +218,13 @@ class ShadowModels(Design):
 
     def attack(self, losses: Any, attack: Any = None, *, statistic: Any = None) -> AttackResult:
         """Attack each challenge with the shadows of its block."""
-        used = self._used(losses, 0) | self._used(losses, 1)
-        tables = (self._table(losses, 0), self._table(losses, 1))
+        models = self.models(0), self.models(1)
+        used = losses.replicate < np.take(models, losses.hypothesis)
+        # By replicate number, NaN for missing models.
+        tables: Any = tuple(np.full((len(losses.names), number), np.nan) for number in models)
+        for hypothesis, table in enumerate(tables):
+            chosen = used & (losses.hypothesis == hypothesis)
+            table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
         return _attacked(losses, used, tables, self._arranged, attack, statistic, INDEPENDENT)
 
     def _arranged(self, scores: FloatPair, hypothesis: int) -> Arranged:
@@ -233,23 +238,12 @@ class ShadowModels(Design):
         )
         return blocks[hypothesis][:, :, 0], h0, h1
 
-    def _used(self, losses: Losses, hypothesis: int) -> BoolArray:
-        within = losses.replicate < self.models(hypothesis)
-        return np.asarray((losses.hypothesis == hypothesis) & within)
 
-    def _table(self, losses: Losses, hypothesis: int) -> FloatArray:
-        """Losses by replicate number, NaN for missing models."""
-        table = np.full((len(losses.names), self.models(hypothesis)), np.nan)
-        chosen = self._used(losses, hypothesis)
-        table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
-        return table
-
-
-def _check_numbers(design: Design, **least: int) -> None:
-    """Make whole numbers of parameters, or refuse them."""
+def check_numbers(holder: object, **least: int) -> None:
+    """Make whole numbers of fields, or refuse them."""
     for name, smallest in least.items():
-        number = _validate.whole_number(name, getattr(design, name), least=smallest)
-        object.__setattr__(design, name, number)
+        number = _validate.whole_number(name, getattr(holder, name), least=smallest)
+        object.__setattr__(holder, name, number)
 
 
 def _attacked(

@@ -64,10 +64,9 @@ def forget_machines(file: StoreFile, tasks: list[tuple[int, ...]]) -> None:
 
 def within(file: StoreFile, sizes: Sizes) -> Iterator[tuple[Task, BoolArray | None]]:
     """All models that failed within the sizes, each with its coins if these are known."""
-    points = sizes.points or sizes.canaries
     for failure in read(file, sizes):
         stored = file.query("SELECT value FROM plan WHERE key = ?", coins_key(failure.task))
         with file.or_damaged(f"coins of {failure.task} unreadable"):
             bits = [bytes.fromhex(json.loads(value)) for (value,) in stored]
-            coins = unpacked_coins(bits[0], points) if bits else None
+            coins = unpacked_coins(bits[0], sizes.points or sizes.canaries) if bits else None
         yield failure.task, coins

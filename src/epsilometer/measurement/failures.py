@@ -120,8 +120,7 @@ def training_error(streak: Streak, sizes: Sizes, problem: Any, store: Any) -> Tr
     """The error that ends a run, in one line, with the traceback of the last failure."""
     where = ""
     if store.kept and problem.traceback:
-        near = store.path.absolute().parent == Path.cwd()
-        path = store.path.name if near else store.path
+        path = store.path.name if store.path.absolute().parent == Path.cwd() else store.path
         where = f" `epsilometer status {path}` has the traceback."
     first, number = sizes.named(streak.tasks[0]), len(streak.tasks)
     text = (

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from epsilometer._arrays import OnMessage
+from epsilometer._text import counted
 from epsilometer.attacks.repeats import FEWEST_EQUAL_LOSSES, equal_losses, first_repeats
 from epsilometer.measurement.bases import LossRow, Row
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.store import SqliteStore
-from epsilometer.measurement.tasks import Chunk
+from epsilometer.measurement.tasks import Chunk, cut
 
 #: Runs shorter than this are over before anyone has read an estimate of their duration.
 SECONDS_WORTH_SAYING = 10.0
@@ -78,11 +79,9 @@ class FirstModels:
 
     def add(self, side: int) -> None:
         """Schedule another model of a hypothesis before all others, if one is left."""
-        for place, (base, hypothesis, left) in enumerate(self.groups):
-            if self.plan.sizes.side(hypothesis) == side:
-                first, rest = left[: self.batch_size], left[self.batch_size :]
-                self.waiting.append(Chunk(base, hypothesis, first))
-                self.groups[place : place + 1] = [Chunk(base, hypothesis, rest)] if rest else []
+        for place, group in enumerate(self.groups):
+            if self.plan.sizes.side(group.hypothesis) == side:
+                self.waiting.append(cut(self.groups, place, self.batch_size))
                 return
 
     def check_repeats(self, rows: Iterable[Row]) -> None:
@@ -118,8 +117,7 @@ def seconds_for(models: int, seconds_per_model: float, workers: int) -> float:
 def time_sentence(models: int, seconds_per_model: float, workers: int) -> str:
     """``about 12 min for 4,000 models with 2 workers``."""
     whole = duration(seconds_for(models, seconds_per_model, workers))
-    many = "model" if models == 1 else "models"
-    return f"about {whole} for {models:,} {many} with {workers:,} worker{'s' * (workers != 1)}"
+    return f"about {whole} for {counted(models, 'model')} with {counted(workers, 'worker')}"
 
 
 def duration(seconds: float) -> str:

@@ -21,8 +21,8 @@ from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import Adjacency, Base, LossRow, Source
 from epsilometer.measurement.canaries import Canaries
 from epsilometer.measurement.canary_kinds import flip, kind_of
-from epsilometer.measurement.designs import Design
-from epsilometer.measurement.population import Dataset, Population
+from epsilometer.measurement.designs import Design, check_numbers
+from epsilometer.measurement.population import Dataset, Population, stream_of
 from epsilometer.model.scores import Scores
 
 #: First element of the spawn key of the streams that draw runs.
@@ -115,8 +115,7 @@ class OneRun(Design):
     statistic: Statistic = field(default_factory=Loss)
 
     def __post_init__(self) -> None:
-        count = _validate.whole_number("canaries", self.canaries, least=2)
-        object.__setattr__(self, "canaries", count)
+        check_numbers(self, canaries=2)
         _validate.one_of("compare_with", self.compare_with, COMPARISONS)
         if self.kind != GRADIENT:
             object.__setattr__(self, "kind", kind_of(self.kind))
@@ -188,7 +187,7 @@ class OneRun(Design):
         """The run of a given number, from its own random stream."""
         population, dataset_size = source.population, source.dataset_size
         _validate.whole_number("dataset_size", dataset_size, most=len(population))
-        rng = source.stream(RUNS, number)
+        rng = stream_of(source.seed, RUNS, number)
         records = rng.choice(len(population), size=dataset_size, replace=False)
         canaries = None
         with _validate.within(f"run {number}"):
@@ -213,6 +212,5 @@ class OneRun(Design):
     ) -> Scores:
         """Scores of the canaries of each run; a statistic sees them in order, never with their coins."""
         chosen = Loss() if self.compares or self.in_gradients else statistic or Loss()
-        dropped = skip and failures == "dropped"
-        found = scores_of(losses, chosen, skip=dropped, failures=failures)
+        found = scores_of(losses, chosen, skip=skip and failures == "dropped", failures=failures)
         return found.assuming_independent_noise() if self.in_gradients else found

@@ -11,13 +11,12 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from epsilometer import _validate
 from epsilometer._display import Displayed
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError
@@ -25,10 +24,10 @@ from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement import challenges
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, Include, Source
-from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
+from epsilometer.measurement.designs import CrossFed, Design, ShadowModels, check_numbers
 from epsilometer.measurement.one_run import GRADIENT, OneRun
 from epsilometer.measurement.pool import PoolBase, pool_design
-from epsilometer.measurement.population import Population
+from epsilometer.measurement.population import Population, stream_of
 
 #: Version of how random streams are derived; another version trains different models.
 STREAMS = 1
@@ -63,8 +62,7 @@ class Sizes(NamedTuple):
     @property
     def models(self) -> int:
         """Total number of models."""
-        models_per_base = 1 if self.canaries else self.models_h0 + self.models_h1
-        return self.challenge_bases * models_per_base
+        return self.challenge_bases * (1 if self.canaries else self.models_h0 + self.models_h1)
 
     @property
     def pairs(self) -> tuple[int, int]:
@@ -88,8 +86,7 @@ class Sizes(NamedTuple):
 
 def training_stream(seed: int, task: Task, *purpose: int) -> np.random.Generator:
     """The random stream of one model's training; others of the same model have a ``purpose``."""
-    key = np.random.SeedSequence(seed, spawn_key=(TASKS, *task, *purpose))
-    return np.random.default_rng(key)
+    return stream_of(seed, TASKS, *task, *purpose)
 
 
 def release_stream(seed: int, task: Task, variant: str) -> np.random.Generator:
@@ -142,7 +139,7 @@ class Plan(Displayed):
 
     def __post_init__(self) -> None:
         algorithms.check(self.algorithm)
-        object.__setattr__(self, "seed", _validate.whole_number("seed", self.seed, least=0))
+        check_numbers(self, seed=0)
         names = self.variants
         if not names or len(set(names)) != len(names):
             raise InputError(f"expected variants with distinct names, got {names!r}.")
@@ -152,9 +149,7 @@ class Plan(Displayed):
                 raise InputError("expected dataset_size, since bases are drawn, got none.")
             if self.challenge_bases is None:
                 object.__setattr__(self, "challenge_bases", self.challenge_kind.number)
-            for name in ("challenge_bases", "dataset_size"):
-                number = _validate.whole_number(name, getattr(self, name))
-                object.__setattr__(self, name, number)
+            check_numbers(self, challenge_bases=1, dataset_size=1)
         else:
             object.__setattr__(self, "challenge_bases", tuple(self.challenge_bases))
             self._check_bases(self.challenge_bases)
@@ -196,7 +191,8 @@ class Plan(Displayed):
         count = self.design.challenge_points(self.challenge_bases, self.dataset_size or 0)
         if count == 0:
             raise InputError("challenge is for designs with whole models; for canaries use kind.")
-        return challenges.choose(self.challenge_kind, self.population, count, self.seed)
+        rng = stream_of(self.seed, challenges.CHALLENGES)
+        return self.challenge_kind.choose(self.population, count, rng)
 
     @property
     def all_records(self) -> Population:
@@ -208,14 +204,7 @@ class Plan(Displayed):
         """The challenge bases."""
         if not isinstance(self.challenge_bases, int):
             return tuple(self.challenge_bases)
-        assert self.dataset_size is not None
-        source = Source(
-            population=self.population,
-            dataset_size=self.dataset_size,
-            adjacency=self.adjacency,
-            seed=self.seed,
-            chosen=self.chosen,
-        )
+        source = Source(**{part.name: getattr(self, part.name) for part in fields(Source)})
         return tuple(self.design.draw(number, source) for number in range(self.challenge_bases))
 
     def first(self, bases: int) -> Plan:

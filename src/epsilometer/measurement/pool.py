@@ -22,7 +22,7 @@ from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import Base, PoolRow, Source
 from epsilometer.measurement.designs import Design
-from epsilometer.measurement.population import Dataset, Population
+from epsilometer.measurement.population import Dataset, Population, stream_of
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 
@@ -80,8 +80,7 @@ class PoolBase(Base):
 
     def member(self, replicate: int) -> BoolArray:
         """Which records a model is trained on; depends only on its number."""
-        key = np.random.SeedSequence(self.seed, spawn_key=(POOL, 1, replicate))
-        rng, size = np.random.default_rng(key), len(self.records)
+        rng, size = stream_of(self.seed, POOL, 1, replicate), len(self.records)
         if not self.fixed_size:
             return np.asarray(rng.random(size) < self.share)
         members = np.zeros(size, dtype=bool)
@@ -100,13 +99,11 @@ class PoolBase(Base):
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[PoolRow]:
         """One row per model."""
         member = self.coins_of(place[2])
-        table = losses.reshape(len(member), -1)
-        return [PoolRow(*place, variant, table, member)]
+        return [PoolRow(*place, variant, losses.reshape(len(member), -1), member)]
 
     def coins_of(self, replicate: int) -> BoolArray:
         """Which points a model is trained on; none of the references."""
-        outside = np.zeros(len(self.references), dtype=bool)
-        return np.concatenate([self.member(replicate), outside])
+        return np.concatenate([self.member(replicate), np.zeros(len(self.references), dtype=bool)])
 
     @property
     def fingerprint(self) -> str:
@@ -249,7 +246,7 @@ class Pool(Design):
         _validate.whole_number("records of a pool", dataset_size, least=LEAST_RECORDS)
         if self.judged is not None:
             _validate.whole_number("points", self.judged, most=dataset_size)
-        drawn = source.stream(POOL, 0).permutation(source.population.records)
+        drawn = stream_of(source.seed, POOL, 0).permutation(source.population.records)
         crafted = None
         if chosen is not None:
             # Chosen points first, then others, but never the record that a point was made from.

@@ -164,6 +164,11 @@ class Population(Displayed):
         return digest.hexdigest()
 
 
+def stream_of(seed: int, *key: int) -> np.random.Generator:
+    """The random stream of a spawn key."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
 def dataset_of(point: Point) -> Dataset:
     """One record as a dataset."""
     labels = None if point.label is None else np.asarray([point.label])

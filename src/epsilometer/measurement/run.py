@@ -16,22 +16,15 @@ from typing import NamedTuple
 
 from epsilometer._arrays import OnMessage
 from epsilometer.errors import ExecutorError
+from epsilometer.measurement import failures
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.bases import Row
 from epsilometer.measurement.executors import ResultLostError, WorkerDiedError, WorkerPool
-from epsilometer.measurement.failures import (
-    RESULT_LOST,
-    WORKER_DIED,
-    Failure,
-    Streak,
-    Streaks,
-    message_of,
-    training_error,
-)
+from epsilometer.measurement.failures import Failure
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.store import SqliteStore
-from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
+from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure, cut
 
 #: Target training time per chunk: long enough to make the cost of handing it out negligible.
 CHUNK_SECONDS = 0.3
@@ -93,11 +86,11 @@ class Run:
         self.reused = 0
         before = {self.sizes.side(hypothesis): False for _, hypothesis, _ in plan.groups()}
         for base, hypothesis, replicates in plan.groups():
-            every = Chunk(base, hypothesis, tuple(replicates))
-            if (missing := self._missing(every)).replicates:
+            missing = self._missing(Chunk(base, hypothesis, tuple(replicates)))
+            if missing.replicates:
                 self.groups.append(missing)
             before[self.sizes.side(hypothesis)] |= len(missing.replicates) < len(replicates)
-        self.streaks = Streaks(
+        self.streaks = failures.Streaks(
             models=self.sizes.models,
             bases=self.sizes.challenge_bases,
             trained=before,
@@ -196,13 +189,10 @@ class Run:
         if self.to_retry:
             return Chunk.of(self.to_retry.popleft())
         while self.groups and not self.first_models.alone:
-            place = self._next_group()
-            base, hypothesis, left = self.groups[place]
             size = max(self.batch_size, int(self.chunk_size))
-            rest = [Chunk(base, hypothesis, left[size:])] if left[size:] else []
-            self.groups[place : place + 1] = rest
             # Another process may have trained some of these meanwhile.
-            if (fresh := self._missing(Chunk(base, hypothesis, left[:size]))).replicates:
+            fresh = self._missing(cut(self.groups, self._next_group(), size))
+            if fresh.replicates:
                 return fresh
         return None
 
@@ -211,8 +201,7 @@ class Run:
         if self.shared:
             return self.order.randrange(len(self.groups))
         both = len(self.groups) > 1 and self.groups[0].base == self.groups[1].base
-        behind = both and len(self.groups[1].replicates) > len(self.groups[0].replicates)
-        return int(behind)
+        return int(both and len(self.groups[1].replicates) > len(self.groups[0].replicates))
 
     def _missing(self, chunk: Chunk) -> Chunk:
         """The part of a chunk that the store does not hold yet."""
@@ -238,7 +227,7 @@ class Run:
             elif isinstance(error, KeyboardInterrupt):
                 raise error
             else:
-                self._failed(chunk, TaskFailure(message_of(error)))
+                self._failed(chunk, TaskFailure(failures.message_of(error)))
         if broken:
             self._recover(broken, pool)
 
@@ -254,7 +243,7 @@ class Run:
                 f"{self.deaths} workers in a row died while training, with different models (last: "
                 f"{last}): does training work with the executor serial? Losses received so far are kept."
             )
-        self._retry(tasks[0], TaskFailure(WORKER_DIED), self.suspects)
+        self._retry(tasks[0], TaskFailure(failures.WORKER_DIED), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Retry models whose result was lost; they fail only if it happens repeatedly."""
@@ -263,7 +252,7 @@ class Run:
             if self.lost[task] <= MOST_LOST:
                 self.to_retry.append(task)
             else:
-                self._retry(task, TaskFailure(RESULT_LOST), self.to_retry)
+                self._retry(task, TaskFailure(failures.RESULT_LOST), self.to_retry)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, TaskFailure):
@@ -331,13 +320,14 @@ class Run:
         self.store.add_failure(failure, self.plan.bases[task.base].coins_of(task.replicate))
         return failure
 
-    def _stop(self, streak: Streak) -> None:
+    def _stop(self, streak: failures.Streak) -> None:
         """End the run: every model fails with the same error."""
         self.attempts[streak.tasks[-1]] += 1
         for task in streak.tasks:
             if task in self.problems:  # not given up yet
                 self.failed.append(self._keep(task, self.problems[task]))
-        raise training_error(streak, self.sizes, self.problems[streak.tasks[-1]], self.store)
+        last = self.problems[streak.tasks[-1]]
+        raise failures.training_error(streak, self.sizes, last, self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
         """Restart after workers died, then retrain the running models one by one to find the culprit."""

@@ -26,8 +26,7 @@ def source_digest(text: bytes) -> str:
         return BYTES + hashlib.sha256(text).hexdigest()
     if b"__doc__" not in text and b"getdoc" not in text:
         _remove_docstrings(tree)
-    content = "\n".join(_tokens(tree)).encode("ascii")
-    return SYNTAX + hashlib.sha256(content).hexdigest()
+    return SYNTAX + hashlib.sha256("\n".join(_tokens(tree)).encode("ascii")).hexdigest()
 
 
 def source_digests(file: Path) -> dict[str, str]:
@@ -51,8 +50,7 @@ def source_digests(file: Path) -> dict[str, str]:
         text = path.read_bytes()
         digests[name] = source_digest(text)
         packages = [parent / "__init__.py" for parent in path.parents if root in parent.parents]
-        candidates = [*packages, *_imported(text, path, root)]
-        waiting += [other for other in candidates if other.is_file()]
+        waiting += [other for other in (*packages, *_imported(text, path, root)) if other.is_file()]
     return digests
 
 

@@ -152,6 +152,11 @@ class SqliteStore:
         with self._file.or_damaged(f"the plan's {key} is not readable"):
             return json.loads(rows[0][0]) if rows else None
 
+    def _mapping(self, key: str) -> dict[str, Any]:
+        """A stored setting of several values; empty if there is none."""
+        found = self._value(key)
+        return found if isinstance(found, dict) else {}
+
     def names(self) -> list[str]:
         """Names of the challenge bases, in order."""
         return [name for (name,) in self._file.query("SELECT name FROM bases ORDER BY base")]
@@ -168,11 +173,9 @@ class SqliteStore:
 
     def pool(self) -> dict[str, Any]:
         """Description of the points of the plan's pool; empty if it has none."""
-        settings = self._value("pool")
-        if settings is None:
+        if self._value("pool") is None:
             return {}
-        if not isinstance(settings, dict):
-            settings = {}
+        settings = self._mapping("pool")
         names, references = settings.get("names"), settings.get("references")
         if not isinstance(names, list) or type(references) is not int:
             raise self._file.damaged("the points of its pool are unreadable")
@@ -182,8 +185,7 @@ class SqliteStore:
     @property
     def judging(self) -> dict[str, Any]:
         """How losses were last evaluated, as plain values; empty if there was no choice."""
-        settings = self._value("judging")
-        return settings if isinstance(settings, dict) else {}
+        return self._mapping("judging")
 
     def add(self, rows: Iterable[Row]) -> int:
         """Store losses, all or none; existing losses are kept.  Returns the number of new rows.
@@ -360,9 +362,8 @@ class SqliteStore:
         }
         columns = ("started", "ended", "executor", "trained")
         runs = self._file.query(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
-        identity = self._value("identity")
         return Status(
-            identity=identity if isinstance(identity, dict) else {},
+            identity=self._mapping("identity"),
             sizes=sizes,
             names=self.names()[: sizes.challenge_bases],
             done={

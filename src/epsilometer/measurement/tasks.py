@@ -60,6 +60,13 @@ class Chunk(NamedTuple):
         return [Task(self.base, self.hypothesis, replicate) for replicate in self.replicates]
 
 
+def cut(groups: list[Chunk], place: int, size: int) -> Chunk:
+    """The first models of a group, which keeps the others, and its place if it has any."""
+    base, hypothesis, left = groups[place]
+    groups[place : place + 1] = [Chunk(base, hypothesis, left[size:])] if left[size:] else []
+    return Chunk(base, hypothesis, left[:size])
+
+
 class Trained(NamedTuple):
     """A worker's result: losses, finite or not, and the training time in seconds."""
 
@@ -144,8 +151,7 @@ def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
 def _losses_of(algorithm: algorithms.Algorithm, model: Any, points: Dataset) -> FloatArray:
     """Losses of points, computed together if the algorithm can."""
     if len(points) > 1 and isinstance(algorithm, algorithms.ScoresMany):
-        answer = algorithm.losses(model, points)
-        losses = np.asarray(answer, dtype=float)
+        losses = np.asarray(algorithm.losses(model, points), dtype=float)
         _validate.shape("losses(model, points)", losses, (len(points),))
         return losses
     each = (algorithm.loss(model, point) for point in points_of(points))

@@ -98,8 +98,7 @@ class DpSgd(ModuleAlgorithm):
         opacus = pytorch.loaded("opacus")
         with pytorch.seeded(np.random.default_rng(0)):
             module = pytorch.new_module(self.module)
-        trained = pytorch.trainable_parameters(module)
-        size = sum(part.numel() for part in trained)
+        size = sum(part.numel() for part in pytorch.trainable_parameters(module))
         _validate.whole_number("gradient_canaries", self.gradient_canaries, least=0, most=size)
         if opacus.GradSampleModule.validate(module, strict=False):
             raise InputError(
@@ -217,8 +216,7 @@ class DpSgd(ModuleAlgorithm):
             raise InputError("expected gradient_canaries > 0, got gradient_canaries=0.")
         included = flip(self.gradient_canaries, rng)
         scores = self.gradient_scores(dataset, included, rng)
-        found = Scores.of_canaries(scores[included], scores[~included])
-        return found.assuming_independent_noise()
+        return Scores.of_canaries(scores[included], scores[~included]).assuming_independent_noise()
 
     @property
     def canary_settings(self) -> dict[str, object]:

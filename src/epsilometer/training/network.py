@@ -104,13 +104,31 @@ class Network:
             )
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
+        from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
+
         labels = self._labels(dataset)
         rows = np.asarray(dataset.features, dtype=np.float32).reshape(len(dataset), -1)
-        model = self.initial(rows.shape[1], self.initialisation.stream(rng))
+        start = self.initial(rows.shape[1], self.initialisation.stream(rng))
         orders = np.stack([rng.permutation(len(rows)) for _ in range(self.epochs)])
+        model = NetworkModel(*(aligned_zeros(*part.shape) for part in start))
+        for part, begun in zip(model, start, strict=True):
+            part[...] = begun
+        size = min(self.batch_size, len(rows))
         # Divergence shows in the loss; no warnings are needed during training.
         with np.errstate(over="ignore", invalid="ignore"):
-            self._descend(model, rows, labels, orders)
+            train_sparse(
+                *sparse_records(rows),
+                labels,
+                orders,
+                size,
+                np.float32(self.learning_rate),
+                np.float32(self.momentum),
+                *model,
+                aligned_zeros(*model.hidden_weights.shape),
+                aligned_zeros(*model.output_weights.shape),
+                aligned_zeros(size, self.hidden),  # activations of the hidden units
+                aligned_zeros(size, self.hidden),  # their gradients
+            )
         return model
 
     def initial(self, inputs: int, rng: np.random.Generator) -> NetworkModel:
@@ -136,8 +154,7 @@ class Network:
 
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
         """The network before training."""
-        inputs = dataset.features[:1].size
-        return self.initial(inputs, self.initialisation.stream(rng))
+        return self.initial(dataset.features[:1].size, self.initialisation.stream(rng))
 
     def losses(self, model: NetworkModel, points: Dataset) -> FloatArray:
         """Cross-entropies of many records at once."""
@@ -158,29 +175,6 @@ class Network:
         return NetworkModel(
             *(piece.reshape(part.shape) for piece, part in zip(pieces, model, strict=True))
         )
-
-    def _descend(self, model: NetworkModel, rows: Floats, labels: Array, orders: Array) -> None:
-        from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
-
-        inside = NetworkModel(*(aligned_zeros(*part.shape) for part in model))
-        for part, start in zip(inside, model, strict=True):
-            part[...] = start
-        size = min(self.batch_size, len(rows))
-        train_sparse(
-            *sparse_records(rows),
-            labels,
-            orders,
-            size,
-            np.float32(self.learning_rate),
-            np.float32(self.momentum),
-            *inside,
-            aligned_zeros(*model.hidden_weights.shape),
-            aligned_zeros(*model.output_weights.shape),
-            aligned_zeros(size, self.hidden),  # activations of the hidden units
-            aligned_zeros(size, self.hidden),  # their gradients
-        )
-        for part, end in zip(model, inside, strict=True):
-            part[...] = end
 
     def _labels(self, dataset: Dataset) -> IntArray:
         labels = dataset.labels
