@@ -27,7 +27,7 @@ from epsilometer.report import writing
 from epsilometer.report.figures import charts
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.marks import Line, Mark, Points, ReferenceLine, Sheet
+from epsilometer.report.figures.marks import Line, Mark, Points, Reference, Sheet
 from epsilometer.report.figures.style import interval_plot
 from epsilometer.report.text.over_delta import OverDelta, table_over_delta
 from epsilometer.report.text.rows import LEVEL, answer_table, comparison_table, parameter_table
@@ -192,8 +192,8 @@ def _several(verdict: Verdict) -> tuple[JudgedDelta, ...]:
 
 def _verdict_sheet(verdict: Verdict) -> Sheet:
     marks: list[Mark] = [
-        ReferenceLine(x=verdict.thresholds.pass_at_most, colour="green", dash="dash"),
-        ReferenceLine(x=verdict.thresholds.fail_at_least, colour="orange", dash="dash"),
+        Reference(x=verdict.thresholds.pass_at_most, colour="green", dash="dash"),
+        Reference(x=verdict.thresholds.fail_at_least, colour="orange", dash="dash"),
     ]
     names, what = ["after the data", "before the data"], "a claim"
     if verdict.outcome is not Outcome.NO_PROMISE:
@@ -263,7 +263,7 @@ def _proof_sheet(found: Proof) -> Sheet:
     title = f"Proven: epsilon is at least {least} of at most {most}"
     if found.claim is not None:
         title += " (orange: the claim)"
-        marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
+        marks.append(Reference(x=found.claim, colour="orange", width=1.4, dash="solid"))
         marks.append(Points([found.claim], [0], "orange", size=6))
     across = f"epsilon at delta = {found.delta:g}"
     plot = interval_plot(across, ["not refuted"], marks, (0, 1.02 * end))

@@ -15,16 +15,7 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import (
-    Axis,
-    Band,
-    Line,
-    Mark,
-    Note,
-    Plot,
-    Points,
-    ReferenceLine,
-)
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Note, Plot, Points, Reference
 
 #: Points of a density or a curve, besides some at its own quantiles.
 POINTS = 240
@@ -80,7 +71,7 @@ def answer_chart(result: Result) -> Chart:
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
         look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
-        marks.append(ReferenceLine(x=claim, label=f"claim {claim:.4g}", **look))
+        marks.append(Reference(x=claim, label=f"claim {claim:.4g}", **look))
     floor = len(rows) + 0.65
     marks += _proven(result.proof, end)
     names = ["proven", *(name for _, name, _ in rows)]
@@ -205,8 +196,8 @@ def exceedance_chart(result: Result) -> Chart:
     marks: list[Mark] = [
         Line(x, after, "blue", "posterior", width=1.8, hover=hover[0]),
         Line(x, before, "grey", "prior", width=1.2, dash="dash", hover=hover[1]),
-        ReferenceLine(y=low),
-        ReferenceLine(y=high),
+        Reference(y=low),
+        Reference(y=high),
     ]
     if claim is not None:
         above = posterior.probability_above("epsilon", claim)
@@ -219,7 +210,7 @@ def exceedance_chart(result: Result) -> Chart:
             caption += " The claim is to the right of the plot."
         else:
             said = "claim {x:.4g}: exceeded with probability {y:.4f}"
-            marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
+            marks.append(Reference(x=claim, colour="orange", width=1.2, dash="solid"))
             marks.append(Points([claim], [above], "orange", f"claim {claim:.4g}", hover=said))
     no_leak = style.no_leak_text(posterior)
     if no_leak:

@@ -13,7 +13,7 @@ from epsilometer.judgement.units import units_of
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Reference
 
 #: Maximum number of ROC curves.
 MOST_ROCS = 12
@@ -161,7 +161,7 @@ def leaks_chart(result: CurveResult) -> Chart:
         f"{units.base} and of each {units.base}.{_only(result, len(drawn))}",
         plots=[
             style.interval_plot(
-                "epsilon", names, [*answers, ReferenceLine(y=1.5), dots], (0, 1.05 * end or 1.0)
+                "epsilon", names, [*answers, Reference(y=1.5), dots], (0, 1.05 * end or 1.0)
             )
         ],
         size=(6.6, 1.6 + 0.24 * len(names)),

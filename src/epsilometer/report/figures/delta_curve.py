@@ -9,7 +9,7 @@ from epsilometer.judgement.curve_result import NO_LIMIT
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Reference
 from epsilometer.report.text.over_delta import OverDelta
 
 #: In units of where the band ends: claims beyond that are not shown, they would flatten the band.
@@ -99,7 +99,7 @@ def _own_delta(over: OverDelta) -> list[Mark]:
     hover = f"the delta of this result: {delta:g}"
     place = Points([delta], [float(posterior.median("epsilon"))], "green", label, symbol="square",
                    size=7, hover=hover)  # fmt: skip
-    return [ReferenceLine(x=delta), place]
+    return [Reference(x=delta), place]
 
 
 def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 from epsilometer._text import percent
 from epsilometer.planning.goals import IntervalWidth, ProvenEpsilon
 from epsilometer.report.figures import style
-from epsilometer.report.figures.marks import (
-    Axis,
-    Line,
-    Mark,
-    Note,
-    Plot,
-    Points,
-    ReferenceLine,
-    Sheet,
-)
+from epsilometer.report.figures.marks import Axis, Line, Mark, Note, Plot, Points, Reference, Sheet
 
 if TYPE_CHECKING:
     from epsilometer.planning.plan import AuditPlan
@@ -35,12 +26,12 @@ def plan_sheet(plan: AuditPlan) -> Sheet:
     value = "width" if estimated else "proven"
     wanted = plan.goal(IntervalWidth if estimated else ProvenEpsilon)
     values: list[Mark] = []
-    shares: list[Mark] = [ReferenceLine(y=plan.wanted_probability, dash="dash", width=1)]
+    shares: list[Mark] = [Reference(y=plan.wanted_probability, dash="dash", width=1)]
     if wanted is not None:
         goal = wanted.at_most if estimated else wanted.at_least
         most = max(design.sizes[across] for design in plan.designs)
         values += [
-            ReferenceLine(y=goal, dash="dash", width=1),
+            Reference(y=goal, dash="dash", width=1),
             Note(f"wanted: {goal:g}", goal, most),
         ]
     for number, group in enumerate(sorted({design.sizes[by] for design in plan.designs})):
