@@ -20,14 +20,8 @@ from epsilometer.engines.exact.engine import estimate_on, estimate_quickly, make
 from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.errors import ContradictionError, InputError
+from epsilometer.model import dependence
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import (
-    IndependentRows,
-    NormalScatter,
-    PooledGroups,
-    ScatteredMembers,
-    UniformScatter,
-)
 from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed
@@ -41,10 +35,10 @@ USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
 
 #: Dependences to compare, for groups.
 COMPARED_DEPENDENCES = (
-    IndependentRows(),
-    ScatteredMembers(scatter=NormalScatter()),
-    ScatteredMembers(scatter=UniformScatter()),
-    PooledGroups(),
+    dependence.IndependentRows(),
+    dependence.ScatteredMembers(scatter=dependence.NormalScatter()),
+    dependence.ScatteredMembers(scatter=dependence.UniformScatter()),
+    dependence.PooledGroups(),
 )
 
 #: Most distinct counts that take seconds, by whether the likelihood is bounded.

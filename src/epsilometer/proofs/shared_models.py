@@ -34,12 +34,7 @@ from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.outcomes import best_outcomes, outcomes_of
 from epsilometer.proofs.pairs import PairTest, log_mixtures
-from epsilometer.proofs.refuting import (
-    ClaimTest,
-    ceiling,
-    least_log_e_value,
-    with_bound,
-)
+from epsilometer.proofs.refuting import ClaimTest, ceiling, least_log_e_value, with_bound
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "

@@ -6,14 +6,7 @@ explains its own first word.
 
 from typing import NamedTuple
 
-from epsilometer._text import (
-    capital,
-    digits_of,
-    estimate_text,
-    pair_text,
-    percent,
-    probability_text,
-)
+from epsilometer._text import digits_of, estimate_text, pair_text, percent, probability_text
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.objections import PRIOR_DECIDES
@@ -127,7 +120,7 @@ def _if_independent(result: Result) -> list[Answer]:
     """What is proven if the noise of canaries is independent, if that is assumed of them."""
     known = None if result.proof is None else result.proof.conditional
     said = "" if known is None else f"{known.finding}. Assumed: {CONDITION}."
-    return [Answer(capital(Grounds.CONDITIONAL), said)] if said else []
+    return [Answer(Grounds.CONDITIONAL.capitalize(), said)] if said else []
 
 
 def _shown(result: Result) -> Answer:
@@ -282,7 +275,7 @@ def _other_priors(result: Result, verdict: Verdict) -> list[str]:
         outcomes.add(outcome)
         parts.append(f"{probability_text(above)} ({outcome}) with {other.factor:g} times the scale")
     if parts:
-        start = "With" if len(outcomes) == 1 else f"{capital(PRIOR_DECIDES)}: with"
+        start = "With" if len(outcomes) == 1 else f"{PRIOR_DECIDES.capitalize()}: with"
         said.append(f"{start} other priors the probability would be {' and '.join(parts)}.")
     return said
 
