@@ -280,7 +280,7 @@ class _Anchors:
         )
         self._solutions[number] = solution
         self._panels[index, number] = solution.panels
-        return PanelDensity(breaks=solution.breaks, values=solution.marginal())
+        return PanelDensity(breaks=solution.panels.epsilon, values=solution.marginal())
 
     def _cut_off(self, density: PanelDensity) -> bool:
         """Whether panels made for another delta end where this density does not."""

@@ -67,19 +67,14 @@ class Solution:
     nuisance: NuisanceGrid
 
     @property
-    def breaks(self) -> FloatArray:
-        """Breaks of epsilon; the same value twice if it is fixed."""
-        return self.panels.epsilon
-
-    @property
     def fixed_epsilon(self) -> bool:
-        return bool(self.breaks[0] == self.breaks[-1])
+        return bool(self.panels.epsilon[0] == self.panels.epsilon[-1])
 
     def row_mass(self) -> FloatArray:
         """Quadrature weights of the rows, (panel, node); a fixed epsilon is one row of weight 1."""
         if self.fixed_epsilon:
             return np.ones((1, 1))
-        return panels.panel_rule(self.breaks, self.log_rows.shape[1])[1]
+        return panels.panel_rule(self.panels.epsilon, self.log_rows.shape[1])[1]
 
     def marginal(self) -> FloatArray:
         """Density of epsilon (panel, node), scaled to a maximum of 1."""

@@ -117,7 +117,7 @@ def from_solution(
     evidence = float((density * solution.row_mass()).sum())
     marginals: dict[str, PanelDensity] = {}
     if model.epsilon.fixed_value is None:
-        marginals["epsilon"] = PanelDensity(breaks=solution.breaks, values=density)
+        marginals["epsilon"] = PanelDensity(breaks=solution.panels.epsilon, values=density)
     masses = solution.node_masses()
     cells = _cells(solution, masses)
     if model.strength.fixed_value is None:

@@ -147,8 +147,8 @@ def log_choices(counts: AttackCounts) -> FloatArray:
     """Log of the product of the two binomial coefficients of each base."""
     from scipy.special import gammaln
 
-    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
-    total = sum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1)))
+    sides = counts.by_hypothesis
+    total = sum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in sides)
     return np.asarray(total)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer._text import plain
 
 LARGEST_R_HAT = 1.01
 LEAST_EFFECTIVE_SIZE = 400.0
@@ -51,13 +52,7 @@ class Diagnostics:
         return {
             "converged": self.converged,
             "acceptance_rate": self.acceptance_rate,
-            "parameters": {
-                name: {
-                    key: value if math.isfinite(value) else None
-                    for key, value in vars(figures).items()
-                }
-                for name, figures in self.parameters.items()
-            },
+            "parameters": plain(dict(self.parameters)),
         }
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import cpu_count
 from typing import Any, ClassVar
 
@@ -220,10 +220,8 @@ class McmcSettings:
             name: np.stack([chain.kept[:, densities.PARAMETERS.index(name)] for chain in chains])
             for name in model.parameters_of(counts)
         }
-        accepted, tried = (
-            sum(float(getattr(chain, steps).sum()) for chain in chains)
-            for steps in ("accepted", "tried")
-        )
+        accepted = sum(float(chain.accepted.sum()) for chain in chains)
+        tried = sum(float(chain.tried.sum()) for chain in chains)
         return SamplePosterior(
             counts=counts,
             model=model,
@@ -279,7 +277,7 @@ class McmcSettings:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for provenance, without the seed."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        values = dict(vars(self))
         del values["seed"]
         values["auxiliaries"] = type(self.auxiliaries).__name__
         values["proposal"] = {"name": type(self.proposal).__name__, **asdict(self.proposal)}

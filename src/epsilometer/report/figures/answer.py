@@ -47,31 +47,26 @@ def answer_chart(result: Result) -> Chart:
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
     marks: list[Mark] = []
     for place, (parameter, name, colour) in enumerate(rows, start=1):
+        low, high = posterior.credible_interval(parameter, level)
         if isinstance(result, CurveResult) and parameter == "shown":
             low, high = result.shown
+            said, at = _shown_text(low, high), low
             middle = min(max(posterior.median("shown"), low), high)
-            marks += [
-                *_row(place, low, middle, high, colour, name),
-                Note(_shown_text(low, high), place, low),
-            ]
+            look: dict[str, Any] = {"bar": 3, "rows": [[name, said]], "hover": "{0}\n{1}"}
+            marks.append(Points([middle], [place], colour, x_ends=([low], [high]), **look))
         elif open_ended:
-            low, high = posterior.credible_interval(parameter, level)
-            low = max(low, proven)
-            marks += [
-                *_arrow(low, place, colour, end, name),
-                Note(pair_text(low, high), place, low),
-            ]
+            at = max(low, proven)
+            said = pair_text(at, high)
+            marks += _arrow(at, place, colour, end, name)
         else:
-            row = style.interval_row(place, posterior, parameter, level, colour, name)
-            median, ends = (
-                posterior.median(parameter),
-                posterior.credible_interval(parameter, level),
-            )
-            marks += [row, Note(estimate_text(median, *ends), place, median)]
+            at = posterior.median(parameter)
+            said = estimate_text(at, low, high)
+            marks.append(style.interval_row(place, posterior, parameter, level, colour, name))
+        marks.append(Note(said, place, at))
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
-        look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
-        marks.append(Reference(x=claim, label=f"claim {claim:.4g}", **look))
+        line: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
+        marks.append(Reference(x=claim, label=f"claim {claim:.4g}", **line))
     floor = len(rows) + 0.65
     marks += _proven(result.proof, end)
     names = ["proven", *(name for _, name, _ in rows)]
@@ -117,11 +112,6 @@ def _arrow(low: float, row: int, colour: str, end: float, name: str, said: str =
 def _shown_text(low: float, high: float) -> str:
     """An interval, or its lower end if it is as narrow as what can be shown at all."""
     return pair_text(low, high) if high - low > 0.01 else f"at least {low:.2f}"
-
-
-def _row(row: int, low: float, middle: float, high: float, colour: str, name: str) -> list[Mark]:
-    look: dict[str, Any] = {"rows": [[name, _shown_text(low, high)]], "hover": "{0}\n{1}"}
-    return [Points([middle], [row], colour, x_ends=([low], [high]), bar=3, **look)]
 
 
 def _density(result: Result, floor: float, end: float) -> list[Mark]:

@@ -55,12 +55,8 @@ def delta_curve_chart(over: OverDelta) -> Chart:
     up = Axis("epsilon", logarithmic=True) if wide else Axis("epsilon", (0, top))
     ends = 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
     plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), up, [*marks, *claims])
-    return Chart(
-        title="Epsilon over delta",
-        caption=f"{caption} {said}".strip(),
-        plots=[plot],
-        size=(6.8, 4.6),
-    )
+    caption = f"{caption} {said}".strip()
+    return Chart(title="Epsilon over delta", caption=caption, plots=[plot], size=(6.8, 4.6))
 
 
 def _caption(over: OverDelta, *, finite: bool) -> str:

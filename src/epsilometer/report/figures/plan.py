@@ -30,10 +30,7 @@ def plan_sheet(plan: AuditPlan) -> Sheet:
     if wanted is not None:
         goal = wanted.at_most if estimated else wanted.at_least
         most = max(design.sizes[across] for design in plan.designs)
-        values += [
-            Reference(y=goal, dash="dash", width=1),
-            Note(f"wanted: {goal:g}", goal, most),
-        ]
+        values += [Reference(y=goal, dash="dash", width=1), Note(f"wanted: {goal:g}", goal, most)]
     for number, group in enumerate(sorted({design.sizes[by] for design in plan.designs})):
         mine = sorted(
             (design for design in plan.designs if design.sizes[by] == group),

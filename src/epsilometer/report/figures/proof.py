@@ -38,9 +38,5 @@ def proof_chart(result: Result) -> Chart | None:
         ],
         legend=False,
     )
-    return Chart(
-        title="Where the proof comes from",
-        caption=caption,
-        plots=[plot],
-        size=(7.2, 3.4),
-    )
+    title = "Where the proof comes from"
+    return Chart(title=title, caption=caption, plots=[plot], size=(7.2, 3.4))

@@ -4,7 +4,7 @@ Each is described once; the terminal, the page, notebooks and `summary()` show t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,17 +62,27 @@ def labels_of(posterior: CountPosterior | CurvePosterior) -> dict[str, str]:
     return {name: label for name, label in LABELS.items() if name in wanted}
 
 
+def parameter_values(
+    posterior: CountPosterior | CurvePosterior, names: Iterable[str], level: float
+) -> dict[str, Any]:
+    """Mean, median and credible interval of each named parameter."""
+    values: dict[str, Any] = {}
+    for name in names:
+        low, high = posterior.credible_interval(name, level)
+        # Without an upper limit, means and medians are the prior's.
+        middle = {"mean": posterior.mean(name), "median": posterior.median(name)}
+        middle = middle if np.isfinite(high) else dict.fromkeys(middle)
+        values[name] = middle | {"interval": [low, high], "level": level}
+    return values
+
+
 def parameter_table(posterior: CountPosterior | CurvePosterior, level: float = LEVEL) -> Table:
     """Median, interval and mean of each parameter."""
     rows: list[tuple[Cell, ...]] = []
-    for name, label in labels_of(posterior).items():
+    labels = labels_of(posterior)
+    for name, known in parameter_values(posterior, labels, level).items():
         fixed = "" if name in posterior.parameters else " (fixed)"
-        low, high = posterior.credible_interval(name, level)
-        # Without an upper limit, means and medians are the prior's.
-        middle = (
-            (posterior.median(name), posterior.mean(name)) if np.isfinite(high) else (None, None)
-        )
-        rows.append((f"{label}{fixed}", middle[0], low, high, middle[1]))
+        rows.append((f"{labels[name]}{fixed}", known["median"], *known["interval"], known["mean"]))
     notes = [f"delta = {posterior.model.delta:g}; {posterior.engine_description}."]
     columns = ("", "median", *tails(level), "mean")
     return Table(columns=columns, rows=rows, notes=[*posterior.warnings, *notes])

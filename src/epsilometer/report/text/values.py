@@ -3,7 +3,6 @@
 Never NaN or infinity: a number that is not finite becomes null.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.trees import values_of
 from epsilometer.report.text.facts import extrapolation_fact
 from epsilometer.report.text.over_delta import over_delta_of, values_over_delta
-from epsilometer.report.text.rows import labels_of, models_data
+from epsilometer.report.text.rows import labels_of, models_data, parameter_values
 from epsilometer.report.text.sentences import assumed
 
 #: Quantiles of each parameter in the page's JSON, in per cent.
@@ -70,18 +69,6 @@ def _values(result: Result) -> dict[str, Any]:
     found = result.independent_counts if isinstance(result, CountResult) else None
     if found is not None:
         values["independent_counts"] = found
-    return values
-
-
-def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict[str, Any]:
-    """Mean, median and credible interval of each named parameter."""
-    values: dict[str, Any] = {}
-    for name in names:
-        low, high = posterior.credible_interval(name, level)
-        # Without an upper limit, means and medians are the prior's.
-        middle = {"mean": posterior.mean(name), "median": posterior.median(name)}
-        middle = middle if np.isfinite(high) else dict.fromkeys(middle)
-        values[name] = middle | {"interval": [low, high], "level": level}
     return values
 
 
