@@ -112,10 +112,8 @@ def check_rocs(
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
     drawn, components = draw_leaks(solution, count, rng=rng), solution.components
-    for run in range(count):
-        curves = (
-            None if drawn.component[run] == NOTHING else components[drawn.component[run]].curves
-        )
+    for run, component in enumerate(drawn.component.tolist()):
+        curves = None if component == NOTHING else components[component].curves
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
             member = np.arange(base.trials_h0 + base.trials_h1) >= base.trials_h0
@@ -130,19 +128,15 @@ def check_rocs(
             simulated[run, number] = _statistics(BaseScores.of(values[~member], values[member]))
     tails = [0.5 - level / 2, 0.5 + level / 2]
     low, high = np.quantile(simulated, tails, axis=0)
+    means = _two_sided(observed.mean(axis=0), simulated.mean(axis=1))
+    spreads = _two_sided(observed.std(axis=0), simulated.std(axis=1))
     return RocCheck(
         names=scores.names,
         observed=observed,
         low=low,
         high=high,
         p_value=_two_sided(observed, simulated),
-        overall=np.stack(
-            [
-                _two_sided(observed.mean(axis=0), simulated.mean(axis=1)),
-                _two_sided(observed.std(axis=0), simulated.std(axis=1)),
-            ],
-            axis=1,
-        ),
+        overall=np.stack([means, spreads], axis=1),
         level=level,
         replications=count,
         family=family,

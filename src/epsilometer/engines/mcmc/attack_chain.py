@@ -166,8 +166,7 @@ def draw_start(
     Raises :class:`ContradictionError` if no start has any prior weight.
     """
     size, off_ends = (DRAWS, len(counts)), (1e-12, 1 - 1e-12)
-    x, n0 = counts.false_positives, counts.trials_h0
-    y, n1 = counts.false_negatives, counts.trials_h1
+    (x, n0), (y, n1) = counts.by_hypothesis
     alpha = np.clip(rng.beta(x + 1, n0 - x + 1, size=size), *off_ends)
     beta = np.clip(rng.beta(y + 1, n1 - y + 1, size=size), *off_ends)
     candidates = _candidates(alpha, beta, model, rng)

@@ -82,8 +82,7 @@ def compile_model(
     """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for more columns."""
     priors, named = model.priors_of(counts), model.parameters_of(counts)
     rows = np.zeros(len(counts), [(name, float) for name in ("x", "n0", "y", "n1", *columns)])
-    rows["x"], rows["n0"] = counts.false_positives, counts.trials_h0
-    rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
+    (rows["x"], rows["n0"]), (rows["y"], rows["n1"]) = counts.by_hypothesis
     tau_bounds, tau_scale = (0.0, 0.0), 0.0
     correlated = bool(model.likelihood.parameters)
     if correlated:
