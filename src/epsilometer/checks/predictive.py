@@ -176,9 +176,7 @@ def check_predictions(
     counts = posterior.counts
     bases = len(counts)
     kept = min(replicates, max(KEPT // bases, FEWEST_REPLICATES))
-    seen = _Attacks.of_counts(
-        counts, counts.false_positives[np.newaxis], counts.false_negatives[np.newaxis]
-    )
+    seen = _Attacks.of_counts(counts, *(errors[np.newaxis] for errors, _ in counts.by_hypothesis))
     observed = {name: float(values[0]) for name, values in seen.statistics().items()}
     drawn = {name: np.empty(replicates) for name in observed}
     ranked = {name: np.empty((kept, bases)) for name in seen.quantities}

@@ -82,9 +82,8 @@ def _line(result: Result) -> str:
     proof, verdict = result.proof, result.verdict
     parts = [] if verdict is None else [verdict.label]
     proven = 0.0 if proof is None else proof.at_least
-    parts.append(
-        f"epsilon at least {rounded_down(proven)} is proven" if proven else "nothing proven"
-    )
+    bound = f"epsilon at least {rounded_down(proven)} is proven"
+    parts.append(bound if proven else "nothing proven")
     known = result.contradiction is None
     parts.append(epsilon_words(result.posterior, result.level) if known else "no reliable estimate")
     parts.append(f"delta = {result.delta:g}")
@@ -179,10 +178,8 @@ def _verdict_table(verdict: Verdict) -> Table:
     for row in _several(verdict):
         above = probability_text(row.probability_above)
         rows.append((f"P(epsilon > {row.claim:g}) at {row.delta:.3g}", above))
-    rows += [
-        ("PASS at most", verdict.thresholds.pass_at_most),
-        ("FAIL at least", verdict.thresholds.fail_at_least),
-    ]
+    limits = verdict.thresholds
+    rows += [("PASS at most", limits.pass_at_most), ("FAIL at least", limits.fail_at_least)]
     return facts(rows, [f"{capital(reason)}." for reason in verdict.reasons])
 
 
@@ -277,16 +274,15 @@ PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_shee
 
 
 def _selftest_table(found: SelfTest) -> Table:
-    return facts(
-        [
-            ("pipeline", found.label),
-            ("broken", found.broken),
-            ("runs on null data", found.runs),
-            ("false alarms", found.alarms),
-            ("false alarms allowed, per run", found.significance),
-            ("largest bound of epsilon", found.largest),
-        ]
-    )
+    rows: list[tuple[str, Cell]] = [
+        ("pipeline", found.label),
+        ("broken", found.broken),
+        ("runs on null data", found.runs),
+        ("false alarms", found.alarms),
+        ("false alarms allowed, per run", found.significance),
+        ("largest bound of epsilon", found.largest),
+    ]
+    return facts(rows)
 
 
 SELF_TEST = View(table=_selftest_table)

@@ -45,9 +45,7 @@ NOT_DATA = {
     ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, "
     "then give its result folder or store",
     ".html": "is a report; give the result folder or the file that it was made from",
-    ".xlsx": "is a spreadsheet; save the table as CSV",
-    ".xls": "is a spreadsheet; save the table as CSV",
-    ".ods": "is a spreadsheet; save the table as CSV",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "is a spreadsheet; save the table as CSV"),
     ".py": "is a program; name its algorithm in an audit file (`epsilometer audit --show-config`)",
     ".pkl": "is a pickle, which is never read; save scores or losses as CSV or Parquet",
     ".pt": "is a saved model; save its scores or losses as CSV or Parquet",

@@ -121,10 +121,8 @@ class CountResult(Result):
 
     def _anywhere(self, claims: Mapping[float, float], prior: float) -> float:
         # Each delta has its own posterior: together they say no less than the most certain one.
-        return max(
-            self.epsilon_at(delta, prior).probability_above(claim)
-            for delta, claim in claims.items()
-        )
+        epsilons = {delta: self.epsilon_at(delta, prior) for delta in claims}
+        return max(epsilons[delta].probability_above(claims[delta]) for delta in claims)
 
     @property
     def what_if_deltas(self) -> tuple[float, ...]:

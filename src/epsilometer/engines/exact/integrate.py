@@ -156,12 +156,9 @@ def evaluate(
     rows = Rows(epsilon=epsilon, quadrature=quadrature, log_likelihood=logs)
     log_prior = model.epsilon.log_density(epsilon)
     log_rows = rows.log_integral() + log_prior[:, None] + surface.nuisance.log_weight
+    log_rows = log_rows.reshape(*nodes.shape, -1)
     return Solution(
-        panels=where,
-        log_prior=log_prior,
-        log_rows=log_rows.reshape(*nodes.shape, -1),
-        rows=rows,
-        nuisance=surface.nuisance,
+        panels=where, log_prior=log_prior, log_rows=log_rows, rows=rows, nuisance=surface.nuisance
     )
 
 

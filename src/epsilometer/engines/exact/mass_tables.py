@@ -157,11 +157,8 @@ class FluxTable:
                 break
             coarse = samples.take(split)
             middle = 0.5 * (coarse.low + coarse.high)
-            halves = sampled(
-                np.tile(coarse.path, 2),
-                np.concatenate([coarse.low, middle]),
-                np.concatenate([middle, coarse.high]),
-            )
+            low, high = (coarse.low, middle), (middle, coarse.high)
+            halves = sampled(np.tile(coarse.path, 2), np.concatenate(low), np.concatenate(high))
             samples = samples.take(~split).followed_by(halves)
             samples = samples.take(np.lexsort((samples.low, samples.path)))
         else:

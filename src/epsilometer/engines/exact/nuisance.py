@@ -201,9 +201,7 @@ class CorrelationGrid(NuisanceGrid):
             ("_r", 0, picked % FINE, jitter[1]),
         ):
             masses = mixture.sum(axis=axis)
-            before = np.concatenate([[0.0], np.cumsum(masses)])
-            target = (before[index] + offset * masses[index]) / before[-1]
-            drawn.append(panels.invert(posterior.marginals[name], target))
+            drawn.append(spread_out(posterior.marginals[name], masses, index, offset))
         bound = likelihood.cross_correlation_bound(posterior.counts, drawn[0])
         return {"within_correlation": drawn[0], "cross_correlation": drawn[1] * bound}
 
@@ -281,6 +279,14 @@ def gauss_of_masses(x: FloatArray, mass: FloatArray, count: int) -> tuple[FloatA
     matrix = np.diag(diagonal) + np.diag(np.sqrt(off[1:]), 1) + np.diag(np.sqrt(off[1:]), -1)
     nodes, vectors = np.linalg.eigh(matrix)
     return nodes, vectors[0] ** 2
+
+
+def spread_out(
+    marginal: PanelDensity, masses: FloatArray, node: IntArray, offset: FloatArray
+) -> FloatArray:
+    """Values at nodes with these masses, each at an ``offset`` within its share of the marginal."""
+    before = np.concatenate([[0.0], np.cumsum(masses)])
+    return panels.invert(marginal, (before[node] + offset * masses[node]) / before[-1])
 
 
 def log_prior_tau(likelihood: CorrelatedCounts, tau: FloatArray) -> FloatArray:

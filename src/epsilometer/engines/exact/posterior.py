@@ -250,11 +250,9 @@ class _Conditional:
             return cls(points=nodes, cumulative=np.ones(1), after=after)
         low = max(0.0, nodes[0] - 0.5 * (nodes[1] - nodes[0]))
         high = min(1.0, nodes[-1] + 0.5 * (nodes[-1] - nodes[-2]))
-        return cls(
-            points=np.concatenate([[low], nodes, [high]]),
-            cumulative=np.concatenate([[0.0], after - 0.5 * mass, [1.0]]),
-            after=after,
-        )
+        points = np.concatenate([[low], nodes, [high]])
+        cumulative = np.concatenate([[0.0], after - 0.5 * mass, [1.0]])
+        return cls(points=points, cumulative=cumulative, after=after)
 
 
 def _strength(

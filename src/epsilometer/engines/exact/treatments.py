@@ -196,12 +196,8 @@ def _correlated_kernel(
     return NormalKernel(**columns, log_constant=constant.ravel())
 
 
+BINOMIAL = Treatment(grid=lambda *_: NoNuisance(), kernel=_binomial_kernel, planar=False)
 CORRELATED = Treatment(grid=CorrelationGrid.of_prior, kernel=_correlated_kernel, planar=True)
-register(
-    IndependentBinomial().name,
-    Treatment(
-        grid=lambda likelihood, counts, size: NoNuisance(), kernel=_binomial_kernel, planar=False
-    ),
-)
+register(IndependentBinomial().name, BINOMIAL)
 register(likelihoods.CorrelatedNormal().name, CORRELATED)
 register(likelihoods.CorrelatedCells().name, CORRELATED)

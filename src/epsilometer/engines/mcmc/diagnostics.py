@@ -49,11 +49,8 @@ class Diagnostics:
 
     def to_dict(self) -> dict[str, object]:
         """Plain numbers for JSON, with None for infinity."""
-        return {
-            "converged": self.converged,
-            "acceptance_rate": self.acceptance_rate,
-            "parameters": plain(dict(self.parameters)),
-        }
+        rates: dict[str, object] = {"acceptance_rate": self.acceptance_rate}
+        return {"converged": self.converged} | rates | {"parameters": plain(dict(self.parameters))}
 
 
 NEVER_MOVED = ParameterDiagnostics(
@@ -92,7 +89,5 @@ def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
 
 def diagnose(samples: Mapping[str, FloatArray], *, acceptance_rate: float) -> Diagnostics:
     """Return the diagnostics of all parameters, from draws of shape (chain, draw)."""
-    return Diagnostics(
-        parameters={name: diagnose_parameter(draws) for name, draws in samples.items()},
-        acceptance_rate=acceptance_rate,
-    )
+    parameters = {name: diagnose_parameter(draws) for name, draws in samples.items()}
+    return Diagnostics(parameters=parameters, acceptance_rate=acceptance_rate)

@@ -62,10 +62,8 @@ def roc_chart(result: CurveResult) -> Chart:
     finest = 0.5 / int(result.scores.trials_h0[numbers].max())
     rates = np.geomspace(finest, 1.0, RATES)
     limit = 1 - result.posterior.trade_off(rates, [0.5])[0]
-    plots = [
-        _roc_plot(result, leak, number, rates, limit)
-        for leak, number in zip(drawn, numbers, strict=True)
-    ]
+    pairs = zip(drawn, numbers, strict=True)
+    plots = [_roc_plot(result, leak, number, rates, limit) for leak, number in pairs]
     caption = (
         f"Orange: observed (true positives: {units.with_point}; false positives: {units.without}). "
         f"Blue: the posterior of the true curve, median and {percent(result.level)} band. Dotted: "

@@ -222,12 +222,8 @@ NOT_APPLICABLE = "n/a"
 
 def comparison_data(found: Comparison) -> dict[str, Any]:
     """Plain values for JSON."""
-    return {
-        "delta": found.delta,
-        "significance": found.significance,
-        "source": found.source,
-        "rows": [row.described() for row in found.rows],
-    }
+    about = {name: getattr(found, name) for name in ("delta", "significance", "source")}
+    return about | {"rows": [row.described() for row in found.rows]}
 
 
 def comparison_table(found: Comparison) -> Table:

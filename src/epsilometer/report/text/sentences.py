@@ -302,10 +302,8 @@ def meaning_of_epsilon(result: Result) -> str:
             f"{_percents(low)} and {_percents(high)} with probability {level:g}); guessing finds 1 %."
         )
     low, high = posterior.credible_interval("epsilon", level)
-    shares = [
-        _percents(best_detection(value, result.delta))
-        for value in (low, posterior.median("epsilon"), high)
-    ]
+    epsilons = low, posterior.median("epsilon"), high
+    shares = [_percents(best_detection(epsilon, result.delta)) for epsilon in epsilons]
     return (
         "Epsilon bounds how well anyone can tell from the trained model whether one record was in the "
         "training data. At a false-positive rate of 1 %, an attacker would find at most "

@@ -150,11 +150,8 @@ def origin_values(origin: Origin) -> dict[str, Any]:
     """Origin of the counts or scores: attack, plan, variant, models."""
     values: dict[str, Any] = {}
     if origin.models:
-        values |= {
-            "models_trained": origin.models["trained"],
-            "models_reused": origin.models["reused"],
-            "models_failed": list(origin.failures),
-        }
+        values |= {f"models_{what}": origin.models[what] for what in ("trained", "reused")}
+        values["models_failed"] = list(origin.failures)
     parts: dict[str, Any] = {
         "counts": dict(origin.attack),
         "plan": dict(origin.plan),
@@ -172,12 +169,11 @@ def page_values(result: Result) -> dict[str, Any]:
     """All numbers on the page: those above, quantiles and checks."""
     posterior, shares = result.posterior, np.array(PERCENTS) / 100
     percents = [f"{percent:g} %" for percent in PERCENTS]
-    values: dict[str, Any] = {
-        "quantiles": {
-            name: dict(zip(percents, posterior.quantile(name, shares).tolist(), strict=True))
-            for name in posterior.parameters
-        }
+    quantiles = {
+        name: dict(zip(percents, posterior.quantile(name, shares).tolist(), strict=True))
+        for name in posterior.parameters
     }
+    values: dict[str, Any] = {"quantiles": quantiles}
     over = over_delta_of(result)
     if over is not None:
         values["over_delta"] = values_over_delta(over)
@@ -196,11 +192,8 @@ def page_values(result: Result) -> dict[str, Any]:
 
 def _checks(result: CountResult | CurveResult) -> dict[str, Any]:
     if isinstance(result, CurveResult):
-        return {
-            "misfits": dict(result.poorly_fitting_families),
-            "predictive_check": {"statistics": result.predictive.statistics}
-            | vars(result.predictive),
-        }
+        rocs = {"statistics": result.predictive.statistics} | vars(result.predictive)
+        return {"misfits": dict(result.poorly_fitting_families), "predictive_check": rocs}
     check = result.predictive
     fit = {name: getattr(check, name) for name in ("level", "replicates", "statistics")}
     return {"bases": base_rows(result), "predictive_check": fit} | _models(result)
