@@ -197,14 +197,13 @@ def check_predictions(
         statistics.append(
             CheckedStatistic(name=name, observed=value, low=low, high=high, p_value=p_value)
         )
+    rated = seen.quantities.items()
+    quantities = [_sorted_quantity(name, values[0], ranked[name], ends) for name, values in rated]
     return PredictiveCheck(
         level=level,
         replicates=replicates,
         statistics=tuple(statistics),
-        quantities=tuple(
-            _sorted_quantity(name, values[0], ranked[name], ends)
-            for name, values in seen.quantities.items()
-        ),
+        quantities=tuple(quantities),
     )
 
 
@@ -309,15 +308,9 @@ def _new_rates(
     sizes = np.array([len(rows) for rows in groups])
     group_of = np.empty(len(counts), dtype=np.int64)
     group_of[np.concatenate(groups)] = np.repeat(np.arange(len(groups)), sizes)
-    return sample_members(
-        scatter,
-        alpha[:, group_of],
-        beta[:, group_of],
-        np.where(sizes[group_of] == 1, 0.0, part["spread"]),
-        part["epsilon"],
-        model.delta,
-        rng=rng,
-    )
+    rates = alpha[:, group_of], beta[:, group_of]
+    spread = np.where(sizes[group_of] == 1, 0.0, part["spread"])
+    return sample_members(scatter, *rates, spread, part["epsilon"], model.delta, rng=rng)
 
 
 def _sorted_quantity(

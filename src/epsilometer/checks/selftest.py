@@ -158,11 +158,9 @@ def uncorrected_scan(estimator: CountEstimator) -> ScoreEstimator:
         counts = scores.counts_of(hull_cuts(*scores.in_order))
         return float(estimator.lower(counts, delta, significance).max())
 
-    return ScoreEstimator(
-        label=f"control: uncorrected scan, {estimator.label}",
-        assumes="that no correction for choosing the best threshold is needed, which is wrong",
-        lower=lower,
-    )
+    label = f"control: uncorrected scan, {estimator.label}"
+    assumes = "that no correction for choosing the best threshold is needed, which is wrong"
+    return ScoreEstimator(label=label, assumes=assumes, lower=lower)
 
 
 #: Not for use: without them one could not tell a good check from one that never fails.

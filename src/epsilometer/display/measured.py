@@ -156,17 +156,14 @@ def _planned_line(plan: AuditPlan) -> str:
 
 
 def _planned_table(plan: AuditPlan) -> Table:
-    names = ("probability", "standard_error", "width", "proven", "models", "hours")
+    known = ("probability", "standard_error", "width", "proven", "models", "hours")
     sizes = list(plan.designs[0].sizes) if plan.designs else []
-    rows = [
-        (
-            "*" if design is plan.recommended else "",
-            *design.sizes.values(),
-            *(getattr(design, name) for name in names if name not in sizes),
-        )
-        for design in plan.designs
-    ]
-    columns = ["", *sizes, *(name.replace("_", " ") for name in names if name not in sizes)]
+    names = [name for name in known if name not in sizes]
+    rows: list[tuple[Cell, ...]] = []
+    for design in plan.designs:
+        numbers = (getattr(design, name) for name in names)
+        rows.append(("*" if design is plan.recommended else "", *design.sizes.values(), *numbers))
+    columns = ["", *sizes, *(name.replace("_", " ") for name in names)]
     notes = [wording.recommendation(plan), *wording.help_sentences(plan)]
     return Table(columns=columns, rows=rows, notes=notes)
 

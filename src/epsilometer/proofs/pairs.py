@@ -193,13 +193,9 @@ class PairTest(ClaimTest):
             counted = int(np.argmax(np.append(0.0, path)))
             base, gains = self.planned_order[:counted, 0], np.diff(path, prepend=0.0)[:counted]
             won = np.bincount(base, gains, len(logs))
-        return Evidence(
-            epsilon=epsilon,
-            bases=ranked(self.names or [str(n) for n in range(len(logs))], won),
-            thresholds=thresholds_of(bettors, used, share),
-            path=path,
-            ordered=self.planned_order is not None,
-        )
+        bases = ranked(self.names or [str(n) for n in range(len(logs))], won)
+        parts, ordered = thresholds_of(bettors, used, share), self.planned_order is not None
+        return Evidence(epsilon=epsilon, bases=bases, thresholds=parts, path=path, ordered=ordered)
 
     def at_best(self, times: float = 1.0) -> PairTest:
         sizes = np.diff(self.outcomes.starts) + self.outcomes.incomplete

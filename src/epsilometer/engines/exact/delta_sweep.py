@@ -102,22 +102,21 @@ def estimate_curve(
     started = time.perf_counter()
     anchors = _Anchors(counts, model, chosen, settings, on_message or (lambda _: None))
     points = _sweep(anchors)
+    how = {
+        "tolerance": anchors.tolerance,
+        "most_levels": settings.most_levels,
+        "levels": anchors.refinements,
+        "method": "shared tables",
+        "deltas_solved": sum(point.solved for point in points),
+    }
+    seconds = time.perf_counter() - started
+    provenance = Provenance(engine="exact", settings=how, seconds=seconds)
     return DeltaCurve(
         counts=counts,
         model=model,
         points=points,
         tolerance=anchors.tolerance,
-        provenance=Provenance(
-            engine="exact",
-            settings={
-                "tolerance": anchors.tolerance,
-                "most_levels": settings.most_levels,
-                "levels": anchors.refinements,
-                "method": "shared tables",
-                "deltas_solved": sum(point.solved for point in points),
-            },
-            seconds=time.perf_counter() - started,
-        ),
+        provenance=provenance,
     )
 
 

@@ -193,15 +193,11 @@ def estimate_on(
         previous = posterior
         if number + 1 < settings.most_levels:
             surface = surface.finer(number + 1, solution)
-    levels = len(errors) + 1
+    levels, seconds = len(errors) + 1, time.perf_counter() - started
+    accuracy = replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels)
+    provenance = Provenance(engine="exact", settings=asdict(settings), seconds=seconds)
     return replace(
-        posterior,
-        accuracy=replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels),
-        provenance=Provenance(
-            engine="exact", settings=asdict(settings), seconds=time.perf_counter() - started
-        ),
-        engine=settings,
-        surface=surface,
+        posterior, accuracy=accuracy, provenance=provenance, engine=settings, surface=surface
     )
 
 

@@ -216,15 +216,11 @@ class CorrelationGrid(NuisanceGrid):
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray]) -> CorrelationGrid:
         """From the arrays of :meth:`stored` in a file."""
-        grid = cls(
-            reach=(float(arrays["nuisance_box"][0]), float(arrays["nuisance_box"][1])),
-            tau=arrays["nuisance_tau"],
-            r=arrays["nuisance_r"],
-            log_weight=arrays["nuisance_log_weight"],
-        )
-        if len(grid.log_weight) != len(grid.tau) * len(grid.r):
+        tau, r, log_weight = (arrays[f"nuisance_{name}"] for name in ("tau", "r", "log_weight"))
+        if len(log_weight) != len(tau) * len(r):
             raise InputError("expected a weight for every node of the nuisance grid.")
-        return grid
+        low, high = (float(end) for end in arrays["nuisance_box"][:2])
+        return cls(reach=(low, high), tau=tau, r=r, log_weight=log_weight)
 
 
 def _prior_gauss(

@@ -155,13 +155,9 @@ def _cells(solution: Solution, masses: FloatArray) -> Cells:
     logs = solution.rows.log_likelihood.reshape(len(mass), -1)[keep]
     several = len(solution.nuisance) > 1
     logs = logs - logs.max(axis=1, keepdims=True) if several else logs[:, :0]
-    return Cells(
-        epsilon=epsilon,
-        row=(keep // (len(mass) // len(epsilon))).astype(np.int64),
-        strength=quadrature.nodes.ravel()[keep],
-        mass=mass[keep],
-        log_nuisance=logs,
-    )
+    row = (keep // (len(mass) // len(epsilon))).astype(np.int64)
+    strength = quadrature.nodes.ravel()[keep]
+    return Cells(epsilon=epsilon, row=row, strength=strength, mass=mass[keep], log_nuisance=logs)
 
 
 STRENGTH_QUANTILES = np.array(

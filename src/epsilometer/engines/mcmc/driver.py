@@ -222,15 +222,12 @@ class McmcSettings:
         }
         accepted = sum(float(chain.accepted.sum()) for chain in chains)
         tried = sum(float(chain.tried.sum()) for chain in chains)
+        settings, seconds = self.to_dict(), time.perf_counter() - started
+        provenance = Provenance(engine="mcmc", settings=settings, seconds=seconds, seed=self.seed)
         return SamplePosterior(
             counts=counts,
             model=model,
-            provenance=Provenance(
-                engine="mcmc",
-                settings=self.to_dict(),
-                seconds=time.perf_counter() - started,
-                seed=self.seed,
-            ),
+            provenance=provenance,
             engine=self,
             samples=samples,
             diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),

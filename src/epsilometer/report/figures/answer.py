@@ -75,19 +75,17 @@ def answer_chart(result: Result) -> Chart:
         names.append("posterior")
     words = ["proven", "estimated"] if units is None else ["proven", "shown", "estimated"]
     words += [] if claim is None else ["claimed"]
+    lines = len(rows) + (1 if open_ended else 3)
     plot = Plot(
         Axis(f"epsilon at delta = {posterior.model.delta:g}", (0, end)),
         Axis("", (-0.55, floor + 0.1 + (0.0 if open_ended else DENSITY_ROWS)), names=names),
         marks,
         legend=False,
-        page_height=62 * (len(rows) + (1 if open_ended else 3)),
+        page_height=62 * lines,
     )
-    return Chart(
-        title=f"Epsilon: {', '.join(words[:-1])} and {words[-1]}",
-        caption=_caption(result, units, claim_is_drawn=drawn),
-        plots=[plot],
-        size=(7.2, 0.62 * (len(rows) + (1 if open_ended else 3)) + 1.0),
-    )
+    title = f"Epsilon: {', '.join(words[:-1])} and {words[-1]}"
+    caption = _caption(result, units, claim_is_drawn=drawn)
+    return Chart(title=title, caption=caption, plots=[plot], size=(7.2, 0.62 * lines + 1.0))
 
 
 def _proven(proof: Proof | None, end: float) -> list[Mark]:

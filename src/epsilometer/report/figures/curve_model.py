@@ -73,13 +73,9 @@ def roc_chart(result: CurveResult) -> Chart:
     if any(base.grouped for base in result.scores.bases):
         caption += " Dots: counts; the line between them is only a guide."
     columns = min(3, len(plots))
-    return Chart(
-        title=f"ROC curve of each {units.base}",
-        caption=caption + _only(result, len(drawn)),
-        plots=plots,
-        size=(3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5),
-        columns=columns,
-    )
+    title, caption = f"ROC curve of each {units.base}", caption + _only(result, len(drawn))
+    size = (3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5)
+    return Chart(title=title, caption=caption, plots=plots, size=size, columns=columns)
 
 
 def _only(result: CurveResult, drawn: int) -> str:

@@ -209,11 +209,9 @@ def predictive_table(found: PredictiveCheck) -> Table:
         (each.name, each.observed, each.low, each.high, each.p_value, each.surprising)
         for each in found.statistics
     ]
-    return Table(
-        columns=("statistic", "observed", *tails(found.level), "p-value", "surprising"),
-        rows=rows,
-        notes=[f"Percentages are quantiles of {found.replicates:,} replicates."],
-    )
+    columns = ("statistic", "observed", *tails(found.level), "p-value", "surprising")
+    notes = [f"Percentages are quantiles of {found.replicates:,} replicates."]
+    return Table(columns=columns, rows=rows, notes=notes)
 
 
 #: The kind of an estimator that does not apply; its reason follows below the table.
