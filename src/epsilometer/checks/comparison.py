@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
-from epsilometer.checks.predictive import SURPRISING, check_predictions
+from epsilometer.checks.predictive import CHECK_SEED, SURPRISING, check_predictions
 from epsilometer.checks.warnings import bases_with_extreme_counts
 from epsilometer.engines.exact.engine import estimate_on, estimate_quickly, make_surface
 from epsilometer.engines.exact.groups import Surface
@@ -44,8 +44,6 @@ COMPARED_DEPENDENCES = (
 #: Most distinct counts that take seconds, by whether the likelihood is bounded.
 MOST_DISTINCT = {True: 1000, False: 60}
 
-#: Makes the predictive check of a model on the same counts reproducible.
-CHECK_SEED = 1
 
 #: Standard deviation in counts: a normal density summed over whole numbers is 1 within 1.5 % above.
 NARROWEST_NORMAL = 0.5

@@ -25,6 +25,9 @@ from epsilometer.posteriors.posterior import CountPosterior
 #: counts.
 SURPRISING = 0.01
 
+#: Makes the check of a model on the same data reproducible.
+CHECK_SEED = 1
+
 #: The smallest p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising.
 FEWEST_REPLICATES = 200
 

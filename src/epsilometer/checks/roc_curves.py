@@ -116,10 +116,9 @@ def check_rocs(
         curves = None if component == NOTHING else components[component].curves
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
-            member = np.arange(base.trials_h0 + base.trials_h1) >= base.trials_h0
-            values = (
-                rng.random(len(member)) if curves is None else curves.sample(leak, member, rng=rng)
-            )
+            size = base.trials_h0 + base.trials_h1
+            member = np.arange(size) >= base.trials_h0
+            values = rng.random(size) if curves is None else curves.sample(leak, member, rng=rng)
             if base.grouped:
                 # Counts show their curve at one threshold only, and so do their replications.
                 values[np.argsort(-values, kind="stable")] = np.repeat(

@@ -53,7 +53,8 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(target, part):
-            near = difflib.get_close_matches(part, _public(target), 1)
+            public = [name for name in dir(target) if not name.startswith("_")]
+            near = difflib.get_close_matches(part, public, 1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise InputError(f"{place}: {module_name} has no {attribute}{hint}")
         target = getattr(target, part)
@@ -82,10 +83,6 @@ def _come_home(folder: Path) -> None:
     if home not in sys.path or _homes - {home}:
         sys.path.insert(0, home)  # stays: worker processes inherit it
     _homes.add(home)
-
-
-def _public(holder: object) -> list[str]:
-    return [name for name in dir(holder) if not name.startswith("_")]
 
 
 def statistic_of(name: str, *, folder: Path, place: str) -> Statistic:

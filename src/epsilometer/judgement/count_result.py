@@ -8,15 +8,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from epsilometer.checks.comparison import (
-    CHECK_SEED,
-    ModelComparison,
-    alternatives,
-    compare_models,
-    is_quick,
-)
+from epsilometer.checks.comparison import ModelComparison, alternatives, compare_models, is_quick
 from epsilometer.checks.influence import Influence, leave_one_out
-from epsilometer.checks.predictive import PredictiveCheck, check_predictions
+from epsilometer.checks.predictive import CHECK_SEED, PredictiveCheck, check_predictions
 from epsilometer.checks.sensitivity import AlternativePrior, prior_sensitivity
 from epsilometer.checks.warnings import ExtremeCounts, check_extreme_counts, repeated_bases
 from epsilometer.engines.exact.delta_sweep import estimate_curve

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from epsilometer.checks.comparison import CHECK_SEED
+from epsilometer.checks.predictive import CHECK_SEED
 from epsilometer.checks.roc_curves import RocCheck, check_rocs
 from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.engines.curve.over_delta import JointDeltaCurve

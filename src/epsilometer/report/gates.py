@@ -288,8 +288,8 @@ def job_summary(findings: Sequence[Finding], *, source: str | None, fail_on: str
 
 def _rows(finding: Finding) -> dict[str, str]:
     proven = finding.proven_text
-    rows = {"delta": short(finding.delta)}
-    rows["proven"] = f"epsilon at least {proven}" if proven else "nothing"
+    bound = f"epsilon at least {proven}" if proven else "nothing"
+    rows = {"delta": short(finding.delta), "proven": bound}
     if finding.estimate is not None:
         rows["estimated"] = finding.estimate_text
     elif finding.doubt is not None:

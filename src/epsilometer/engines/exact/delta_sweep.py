@@ -215,9 +215,7 @@ class _Anchors:
     ) -> None:
         surface = make_surface(counts, model, deltas.tolist())
         self.deltas, self._model, self._on_message = deltas, model, on_message
-        self._settings = settings.for_surface(surface)
-        assert self._settings.tolerance is not None
-        self.tolerance: float = self._settings.tolerance
+        self._most_levels, self.tolerance = settings.most_levels, settings.tolerance_on(surface)
         self.axes = _axes(surface.guess.sharpness(1e-6) / 1e-6, deltas)
         self.refinements = 1
         self.densities: dict[int, PanelDensity] = {}
@@ -238,7 +236,7 @@ class _Anchors:
         self._on_message(f"delta {self.deltas[index]:.3g}")
         compared = certain or self._surfaces[0].planar
         before: PanelDensity | None = None
-        for number in range(0 if compared else self.refinements - 1, self._settings.most_levels):
+        for number in range(0 if compared else self.refinements - 1, self._most_levels):
             density = self._solved(index, number, near)
             if before is not None:
                 self._errors[index] = distance(density, before)

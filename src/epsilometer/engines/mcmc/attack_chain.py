@@ -58,9 +58,7 @@ class AttackChain:
         self.done = 0
         self.accepted, self.tried = np.zeros(2), np.zeros(2)
         informed = settings.auxiliaries.informed
-        self.problem = densities.compile_model(
-            counts, model, columns=kernels.COLUMNS, informed=informed
-        )
+        self.problem = densities.compile_model(counts, model, informed=informed)
         parameters, rates = draw_start(counts, model, rng=rng)
         self.state = State(parameters, np.column_stack([rates, np.zeros(len(counts))]))
         self.free = self.problem.free

@@ -24,14 +24,6 @@ from epsilometer.engines.mcmc import cheap_moves, densities
 from epsilometer.engines.mcmc.cheap_moves import FARTHEST_UNCONSTRAINED, State
 from epsilometer.engines.mcmc.densities import EPSILON, RHO, STRENGTH, TAU, CompiledModel, Rng
 
-#: Columns of rows for the auxiliaries.  Informed, binomial counts: which end has a heavy tail (-1
-#: low, 1 high, 0 none) and the log constant of its ratio.  Informed, correlated counts: centre and
-#: scale of the logistic in the arcsine of the rate's root.  Uniform: the largest log likelihood.
-COLUMNS = (
-    *("end_x", "end_y", "log_tail_x", "log_tail_y"),
-    *("centre_x", "centre_y", "scale_x", "scale_y", "log_top"),
-)
-
 #: Shape of the heavy tail: rates below t have probability of order t ** TAIL_POWER.
 TAIL_POWER = 0.2
 

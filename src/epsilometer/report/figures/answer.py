@@ -50,7 +50,9 @@ def answer_chart(result: Result) -> Chart:
         low, high = posterior.credible_interval(parameter, level)
         if isinstance(result, CurveResult) and parameter == "shown":
             low, high = result.shown
-            said, at = _shown_text(low, high), low
+            # An interval as narrow as what can be shown at all is its lower end.
+            said = pair_text(low, high) if high - low > 0.01 else f"at least {low:.2f}"
+            at = low
             middle = min(max(posterior.median("shown"), low), high)
             look: dict[str, Any] = {"bar": 3, "rows": [[name, said]], "hover": "{0}\n{1}"}
             marks.append(Points([middle], [place], colour, x_ends=([low], [high]), **look))
@@ -105,11 +107,6 @@ def _arrow(low: float, row: int, colour: str, end: float, name: str, said: str =
         Points([low], [row], colour, name, symbol="end", size=9, hover=hover),
         Points([0.985 * end], [row], colour, symbol="arrow", size=6),
     ]
-
-
-def _shown_text(low: float, high: float) -> str:
-    """An interval, or its lower end if it is as narrow as what can be shown at all."""
-    return pair_text(low, high) if high - low > 0.01 else f"at least {low:.2f}"
 
 
 def _density(result: Result, floor: float, end: float) -> list[Mark]:

@@ -47,11 +47,8 @@ def render(result: Result, charts: Sequence[Chart]) -> str:
         tables["delta-curve"] = table.cells(), [here, *table.notes]
     if result.proof is not None and result.proof.evidence is not None:
         tables["proof"] = rows.evidence_table(result.proof.evidence).cells(), []
-    if isinstance(result, CurveResult):
-        sections = _of_curves(result)
-    else:
-        assert isinstance(result, CountResult)
-        sections = _of_counts(result)
+    assert isinstance(result, CountResult | CurveResult)
+    sections = _of_curves(result) if isinstance(result, CurveResult) else _of_counts(result)
     tables |= sections.pop("tables")
     missing: dict[str, Any] = {"strength": "", "about": [], "models": None, "beside": None}
     return fill(result, charts=charts, tables=tables, **(missing | sections))

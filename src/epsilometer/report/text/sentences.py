@@ -150,9 +150,8 @@ def _estimated(result: Result) -> Answer:
         said = f"nothing: the model holds epsilon fixed at {posterior.median('epsilon'):g}."
         return Answer("Estimated", said)
     if result.contradiction is not None:  # never print an estimate that the same data refute
-        return Answer(
-            "Estimated", "not reliably: the same data refute the posterior (see the warnings)."
-        )
+        said = "not reliably: the same data refute the posterior (see the warnings)."
+        return Answer("Estimated", said)
     doubt = "" if result.trustworthy else " Do not quote it: see the warnings."
     if getattr(posterior, "saturated", False):
         low = posterior.credible_interval("epsilon", result.level)[0]
