@@ -197,9 +197,8 @@ def check_predictions(
     for name, value in observed.items():
         low, high = (float(np.quantile(drawn[name], end)) for end in ends)
         p_value = two_sided_p_value(value, drawn[name])
-        statistics.append(
-            CheckedStatistic(name=name, observed=value, low=low, high=high, p_value=p_value)
-        )
+        found = CheckedStatistic(name=name, observed=value, low=low, high=high, p_value=p_value)
+        statistics.append(found)
     rated = seen.quantities.items()
     quantities = [_sorted_quantity(name, values[0], ranked[name], ends) for name, values in rated]
     return PredictiveCheck(

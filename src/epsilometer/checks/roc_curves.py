@@ -105,9 +105,8 @@ def check_rocs(
     scores = posterior.scores
     bases = scores.bases
     models = int((scores.trials_h0 + scores.trials_h1).sum())
-    count = max(
-        100, min(replications, MOST_SIMULATED_MODELS // models, MOST_SIMULATED_CURVES // len(bases))
-    )
+    most = min(MOST_SIMULATED_MODELS // models, MOST_SIMULATED_CURVES // len(bases))
+    count = max(100, min(replications, most))
     observed = np.array([_statistics(base) for base in bases])
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
@@ -121,9 +120,8 @@ def check_rocs(
             values = rng.random(size) if curves is None else curves.sample(leak, member, rng=rng)
             if base.grouped:
                 # Counts show their curve at one threshold only, and so do their replications.
-                values[np.argsort(-values, kind="stable")] = np.repeat(
-                    base.value, base.zeros + base.ones
-                )
+                order = np.argsort(-values, kind="stable")
+                values[order] = np.repeat(base.value, base.zeros + base.ones)
             simulated[run, number] = _statistics(BaseScores.of(values[~member], values[member]))
     tails = [0.5 - level / 2, 0.5 + level / 2]
     low, high = np.quantile(simulated, tails, axis=0)

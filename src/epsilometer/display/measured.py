@@ -150,9 +150,8 @@ def _planned_line(plan: AuditPlan) -> str:
         return f"{least}{best.words}; reach the goals in {wording.reached_words(best)} simulations"
     if plan.nothing_needed:
         return "nothing needed"
-    return (
-        plan.impossible or f"no size {'within the limits' if plan.complete else 'found'} is enough"
-    )
+    sizes = "within the limits" if plan.complete else "found"
+    return plan.impossible or f"no size {sizes} is enough"
 
 
 def _planned_table(plan: AuditPlan) -> Table:

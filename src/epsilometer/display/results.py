@@ -162,9 +162,8 @@ def _verdict_line(verdict: Verdict) -> str:
         return f"{verdict.label}: {verdict.meaning}"
     above, deltas = probability_text(verdict.probability_above), len(verdict.by_delta)
     where = f" at one or more of {deltas} deltas" if deltas > 1 else ""
-    return (
-        f"{verdict.label}: epsilon exceeds {claim_words(verdict)}{where} with probability {above}"
-    )
+    claimed = f"{claim_words(verdict)}{where}"
+    return f"{verdict.label}: epsilon exceeds {claimed} with probability {above}"
 
 
 def _verdict_table(verdict: Verdict) -> Table:

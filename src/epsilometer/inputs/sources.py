@@ -265,9 +265,8 @@ def read_losses(
         with SqliteStore(path, read_only=True) as store:
             sizes = store.sizes()
             losses = store.measured(sizes, choose_variant(sizes.variants, variant))
-            design = design_of(
-                store.status().identity.get("design"), sizes.models_h0, store.judging
-            )
+            named = store.status().identity.get("design")
+            design = design_of(named, sizes.models_h0, store.judging)
             return losses, design, len(store.failures(sizes))
     refuse_variant(variant)
     losses = PoolLosses.read(path) if _is_pool(path) else Losses.read(path)

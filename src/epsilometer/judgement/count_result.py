@@ -145,9 +145,8 @@ class CountResult(Result):
         """The result for independent counts, if the one found should not be used alone."""
         # A contradiction under independence must not prevent the result.
         with suppress(ContradictionError):
-            return check_extreme_counts(
-                self.posterior, level=self.level, on_message=self.on_message
-            )
+            told = self.on_message
+            return check_extreme_counts(self.posterior, level=self.level, on_message=told)
         return None
 
     def _reweighted(self, factor: float) -> AlternativePrior:

@@ -51,9 +51,8 @@ AVERAGED = ", because bases are averaged"
 
 def multiplied(outcomes: Outcomes, bettors: Bettors, chosen: IntArray) -> FloatArray:
     """Log capital of the chosen bettors over all bases, times their weights."""
-    return np.asarray(
-        capitals(outcomes, bettors, chosen).sum(axis=0) + np.log(bettors.weight[chosen])
-    )
+    logs = capitals(outcomes, bettors, chosen).sum(axis=0)
+    return np.asarray(logs + np.log(bettors.weight[chosen]))
 
 
 def log_mixtures(outcomes: Outcomes, bettors: Bettors) -> FloatArray:
@@ -145,9 +144,8 @@ class PairTest(ClaimTest):
         order, power = self.planned_order, LEADERS
         if order is None:
             order, power = every_pair(self.outcomes.starts), 1.0
-        return np.asarray(
-            along(self.outcomes, order, bettors_against(epsilon, delta), power, enough)
-        )
+        bettors = bettors_against(epsilon, delta)
+        return np.asarray(along(self.outcomes, order, bettors, power, enough))
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         """Log e-value against a claim; of the ordered form, the largest so far."""

@@ -83,9 +83,8 @@ class Finding:
             return ""
         if self.verdict.outcome is Outcome.NO_PROMISE:
             return f"a finite epsilon at {self.where}"
-        most = (
-            "claimed epsilon" if self.claimed is None else f"epsilon at most {short(self.claimed)}"
-        )
+        claimed = self.claimed
+        most = "claimed epsilon" if claimed is None else f"epsilon at most {short(claimed)}"
         return f"{most} at {self.where}"
 
     @property

@@ -272,9 +272,8 @@ class _Anchors:
             nearest = self._solutions[coarser]
             self._surfaces[number] = self._surfaces[coarser].finer(number, nearest)
         model = replace(self._model, delta=float(self.deltas[index]))
-        solution, self._surfaces[number] = integrate(
-            self._surfaces[number], model, resolution, start
-        )
+        surface = self._surfaces[number]
+        solution, self._surfaces[number] = integrate(surface, model, resolution, start)
         self._solutions[number] = solution
         self._panels[index, number] = solution.panels
         return PanelDensity(breaks=solution.panels.epsilon, values=solution.marginal())

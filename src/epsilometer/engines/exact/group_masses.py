@@ -203,10 +203,8 @@ class _Members:
 
     def without_spread(self, averages: Sequence[FloatArray]) -> FloatArray:
         """The same if every member equals its average."""
-        sides = (
-            side.log_density(points[:, None, :])
-            for side, points in zip(self._sides, averages, strict=True)
-        )
+        pairs = zip(self._sides, averages, strict=True)
+        sides = (side.log_density(points[:, None, :]) for side, points in pairs)
         logs = np.maximum(_outer_sum(*sides), -1e4)
         return np.asarray(np.einsum("m,smab->sab", self._times, logs))
 

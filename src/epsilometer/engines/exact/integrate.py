@@ -188,9 +188,8 @@ def first_panels(surface: Surface, model: CountModel) -> Panels:
         centre, reach = float(critical[attack]), max(float(guess.width[attack]), 1e-6 * end)
         reach = min(reach, 0.02 * end)
         steps = reach * 3.0 ** np.arange(int(np.log(end / reach) / np.log(3.0)) + 1)
-        points = np.concatenate(
-            [centre - steps, [centre], centre + steps, 0.25 * end * np.arange(5)]
-        )
+        even = 0.25 * end * np.arange(5)
+        points = np.concatenate([centre - steps, [centre], centre + steps, even])
         points = np.unique(points[(points > lowest) & (points < end)])
         points = points[np.append(True, np.diff(points) > 0.3 * reach)]
         points = points[(points > lowest + 0.3 * reach) & (points < end - 0.3 * reach)]

@@ -65,9 +65,8 @@ class CellKernel(Kernel):
             self.sides(), (self.inflation_h0, self.inflation_h1), (theta, phi), strict=True
         ):
             rate = np.sin(angle) ** 2
-            ends.append(
-                normal_cells.cell_ends_along(count[first], trials[first], rate, inflation[first])
-            )
+            seen = count[first], trials[first]
+            ends.append(normal_cells.cell_ends_along(*seen, rate, inflation[first]))
             jacobians.append(np.log(np.maximum(np.sin(2 * angle), 1e-300)))
         logs = normal_cells.log_cells_on_grid(ends[0], ends[1], self.correlation[entries])
         return np.asarray(logs + jacobians[0][:, None] + jacobians[1])

@@ -127,9 +127,8 @@ class AttackChain:
         for side, count, trials in (("x", rows["x"], rows["n0"]), ("y", rows["y"], rows["n1"])):
             rest = trials - count
             nearest, farthest = np.minimum(count, rest), np.maximum(count, rest)
-            rows[f"end_{side}"] = np.where(
-                nearest > TAIL_COUNTS, 0.0, np.where(count <= rest, -1.0, 1.0)
-            )
+            nearer = np.where(count <= rest, -1.0, 1.0)
+            rows[f"end_{side}"] = np.where(nearest > TAIL_COUNTS, 0.0, nearer)
             log_tail = betaln(nearest + 1, farthest + 1) - betaln(kernels.TAIL_POWER, farthest + 1)
             rows[f"log_tail_{side}"] = log_tail
             rows[f"centre_{side}"] = np.arcsin(np.sqrt((count + 0.5) / (trials + 1)))

@@ -85,7 +85,7 @@ class CompiledModel(NamedTuple):
 
 
 def compile_model(counts: AttackCounts, model: CountModel, *, informed: bool) -> CompiledModel:
-    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for more columns."""
+    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for the auxiliaries."""
     priors, named = model.priors_of(counts), model.parameters_of(counts)
     rows = np.zeros(len(counts), [(name, float) for name in ("x", "n0", "y", "n1", *COLUMNS)])
     (rows["x"], rows["n0"]), (rows["y"], rows["n1"]) = counts.by_hypothesis

@@ -84,9 +84,8 @@ def _factor(
     if not (0 < alpha < 1 and 0 < beta < 1):
         return 0.0
     if not correlated:
-        return math.exp(
-            densities.log_count(base, alpha, beta, 0.0, 0.0, False, False) - base.log_top
-        )
+        log_count = densities.log_count(base, alpha, beta, 0.0, 0.0, False, False)
+        return math.exp(log_count - base.log_top)
     if not informed:
         return 1 / math.sqrt(alpha * (1 - alpha) * beta * (1 - beta))
     u = abs(math.asin(math.sqrt(alpha)) - base.centre_x) / base.scale_x

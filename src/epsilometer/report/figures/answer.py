@@ -200,9 +200,8 @@ def exceedance_chart(result: Result) -> Chart:
     no_leak = style.no_leak_text(posterior)
     if no_leak:
         caption += f" The curve starts below 1: with probability {no_leak} nothing leaks."
-    plot = Plot(
-        Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
-    )
+    up = Axis("probability of a larger epsilon", (-0.02, 1.02))
+    plot = Plot(Axis("epsilon", (0, x[-1])), up, marks)
     title = "Probability that epsilon exceeds a value"
     return Chart(title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
 

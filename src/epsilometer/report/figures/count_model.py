@@ -53,9 +53,8 @@ def region_chart(result: CountResult) -> Chart:
         edges += [(low, text, "dash"), (high, None, "dash")]
     ticks = (np.arange(POINTS) + 0.5) / POINTS
     shade = region_probability(posterior, ticks[None, :], ticks[:, None])
-    hover = (
-        "false-positive rate {x:.3g}, false-negative rate {y:.3g}\nallowed with probability {z:.3f}"
-    )
+    hover = "false-positive rate {x:.3g}, false-negative rate {y:.3g}"
+    hover += "\nallowed with probability {z:.3f}"
     marks: list[Mark] = [Heat(ticks, ticks, shade, hover)]
     for epsilon, label, dash in edges:
         x, y = region_boundary(epsilon, delta)

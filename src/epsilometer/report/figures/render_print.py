@@ -108,9 +108,8 @@ def _set_axis(axes: Axes, which: str, axis: marks.Axis) -> None:
         drawn.set_ticks(range(len(names)), names, fontsize=8.5)
     else:
         # Few ticks, and a common offset where the range is narrow, so that labels never collide.
-        drawn.set_major_locator(
-            MaxNLocator(6, steps=[1, 2, 5, 10], integer=axis.whole, min_n_ticks=1)
-        )
+        few = MaxNLocator(6, steps=[1, 2, 5, 10], integer=axis.whole, min_n_ticks=1)
+        drawn.set_major_locator(few)
     if axis.ends is not None:
         set_ends(*axis.ends)
     elif axis.from_zero:

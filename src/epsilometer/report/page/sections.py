@@ -108,9 +108,8 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
     if result.scores.models is not None:
         facts.append(("shared models", SHARED_ESTIMATE))
     if before:
-        facts.append(
-            ("no leak at all", f"probability {probability_text(nothing)} (prior: {before:g}).")
-        )
+        said = f"probability {probability_text(nothing)} (prior: {before:g})."
+        facts.append(("no leak at all", said))
     return [(label, capital(text)) for label, text in facts]
 
 
@@ -166,9 +165,8 @@ def _families(result: CurveResult) -> Rows:
     rest = families[len(kept) :]
     if rest:
         before = sum(row.prior for row in rest)
-        listed.append(
-            (f"{len(rest)} others", "", "", f"below {NEGLIGIBLE_FAMILY:g} each", f"{before:.3f}")
-        )
+        below = f"below {NEGLIGIBLE_FAMILY:g} each"
+        listed.append((f"{len(rest)} others", "", "", below, f"{before:.3f}"))
     return listed
 
 

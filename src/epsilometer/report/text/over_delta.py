@@ -126,9 +126,8 @@ def lines_over_delta(over: OverDelta) -> list[str]:
 def csv_over_delta(over: OverDelta) -> str:
     """CSV with one row per delta, in full precision."""
     rows = items(over)
-    cells = [
-        ["" if value is None else value for value in plain(list(row.values()))] for row in rows
-    ]
+    listed = (plain(list(row.values())) for row in rows)
+    cells = [["" if value is None else value for value in values] for values in listed]
     return _files.csv_text(tuple(rows[0]), cells)
 
 

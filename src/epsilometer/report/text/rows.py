@@ -176,10 +176,8 @@ def base_table(result: CountResult) -> Table:
 def roc_table(found: RocCheck) -> Table:
     """Each statistic of the ROC curves over all bases, and how well it fits."""
     means = found.observed.mean(axis=0).tolist()
-    rows = [
-        (name, mean, *pair)
-        for name, mean, pair in zip(found.statistics, means, found.overall.tolist(), strict=True)
-    ]
+    tested = zip(found.statistics, means, found.overall.tolist(), strict=True)
+    rows = [(name, mean, *pair) for name, mean, pair in tested]
     columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
     notes = [f"Surprising: {surprise}." for surprise in found.surprising[:5]]
     return Table(columns=columns, rows=rows, notes=notes or ["Nothing is surprising."])
