@@ -7,7 +7,7 @@ is a false alarm.  A valid bound raises one in at most ``significance`` of the r
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import binom
@@ -144,7 +144,8 @@ def null_losses(losses: Losses, rng: np.random.Generator) -> Losses:
             )
         for place, loss in enumerate(rng.permutation(without)[: 2 * half].tolist()):
             rows.append((name, *divmod(place, half), loss))
-    return Losses(**dict(zip(COLUMNS, zip(*rows, strict=True), strict=True)))
+    columns: dict[str, Any] = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    return Losses(**columns)
 
 
 # --- deliberately wrong estimators, which a check must detect -------------------------------------

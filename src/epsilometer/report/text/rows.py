@@ -70,7 +70,7 @@ def parameter_values(
     for name in names:
         low, high = posterior.credible_interval(name, level)
         # Without an upper limit, means and medians are the prior's.
-        middle = {"mean": posterior.mean(name), "median": posterior.median(name)}
+        middle: dict[str, Any] = {"mean": posterior.mean(name), "median": posterior.median(name)}
         middle = middle if np.isfinite(high) else dict.fromkeys(middle)
         values[name] = middle | {"interval": [low, high], "level": level}
     return values
