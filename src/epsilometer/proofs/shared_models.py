@@ -86,9 +86,9 @@ class SharedModels(ClaimTest):
             (zeros[np.argsort(without)], ones[np.argsort(with_point)])
             for (zeros, ones), (without, with_point) in zip(trained, scores.models, strict=True)
         ]
-        alike = float(np.sum(2.0 ** (1.0 - scores.trials_h0 - scores.trials_h1)))
+        one_sided = float(np.sum(2.0 ** (1.0 - scores.trials_h0 - scores.trials_h1)))
         fair = scores.fair_coins
-        return cls(points=points, names=scores.names, fair_coins=fair, one_sided=alike)
+        return cls(points=points, names=scores.names, fair_coins=fair, one_sided=one_sided)
 
     @cached_property
     def sizes(self) -> IntArray:

@@ -49,8 +49,8 @@ class Diagnostics:
 
     def to_dict(self) -> dict[str, object]:
         """Plain numbers for JSON, with None for infinity."""
-        rates: dict[str, object] = {"acceptance_rate": self.acceptance_rate}
-        return {"converged": self.converged} | rates | {"parameters": plain(dict(self.parameters))}
+        rate, parameters = self.acceptance_rate, plain(dict(self.parameters))
+        return {"converged": self.converged, "acceptance_rate": rate, "parameters": parameters}
 
 
 NEVER_MOVED = ParameterDiagnostics(
