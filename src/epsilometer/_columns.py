@@ -129,6 +129,5 @@ def write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
         name: arrow.array(values).dictionary_encode() if isinstance(values, list) else values
         for name, values in columns.items()
     }
-    arrow.parquet.write_table(
-        arrow.table(arrays), path, compression="zstd", write_page_checksum=True
-    )
+    table = arrow.table(arrays)
+    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)

@@ -66,10 +66,8 @@ class NotebookBar:
 
     def _display(self, text: str, done: int | None, total: int | None) -> None:
         bar = "" if total is None else f'<progress value="{done or 0}" max="{total}"></progress> '
-        data = {
-            "text/html": f"<div>{bar}{escaped(text)}</div>",
-            "text/plain": _files.printable(text),
-        }
+        data = {"text/html": f"<div>{bar}{escaped(text)}</div>"}
+        data["text/plain"] = _files.printable(text)
         if self._handle is None:
             shown: Any = import_module("IPython.display")
             self._handle = shown.display(data, raw=True, display_id=True)

@@ -116,10 +116,8 @@ class Table:
                 style = STYLE + ("right" if column else "left")
                 cells += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
             rows += f"<tr>{cells}</tr>"
-        notes = (
-            f'<div style="font-size:90%">{escaped(note)}</div>'
-            for note in self._below(MOST_HTML_ROWS)
-        )
+        below = self._below(MOST_HTML_ROWS)
+        notes = (f'<div style="font-size:90%">{escaped(note)}</div>' for note in below)
         return f'<div style="overflow-x:auto"><table>{rows}</table>{"".join(notes)}</div>'
 
     def _below(self, most: int) -> list[str]:

@@ -32,7 +32,7 @@ from epsilometer.report.figures.count_model import (
     region_probability,
 )
 from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
-from epsilometer.report.figures.marks import ReferenceLine
+from epsilometer.report.figures.marks import Reference
 from epsilometer.report.figures.predictions import predictive_chart
 from tests.report.count_results import TWO, counts, curves, exact, gather, sampled
 
@@ -400,7 +400,7 @@ ODD = ("$x^2$", "$\\frac{", "<script>", "\u202eabc", "日本", "🙂", "%{x}", "
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names_are_drawn_literally(name: str) -> None:
-    plot = style.interval_plot("epsilon", [name, "other"], [ReferenceLine(x=0.5)], (0, 1))
+    plot = style.interval_plot("epsilon", [name, "other"], [Reference(x=0.5)], (0, 1))
     chart = Chart(name="names", title="names", caption="", plots=[plot], size=(6, 3))
     save_figure(chart.draw(), io.BytesIO())
     check_panels(chart)

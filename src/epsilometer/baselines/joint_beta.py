@@ -37,8 +37,8 @@ class _Rates(NamedTuple):
 
     @classmethod
     def after(cls, counts: AttackCounts) -> _Rates:
-        errors = np.stack([counts.false_positives, counts.false_negatives])
-        right = np.stack([counts.trials_h0, counts.trials_h1]) - errors
+        errors, trials = np.stack(counts.by_hypothesis, axis=1)
+        right = trials - errors
         events, rest = np.concatenate([errors, right]) + 0.5, np.concatenate([right, errors]) + 0.5
         low = np.asarray(betaincinv(events, rest, _NEGLIGIBLE_DENSITY), dtype=float)
         high = np.asarray(betainccinv(events, rest, _NEGLIGIBLE_DENSITY), dtype=float)

@@ -219,11 +219,8 @@ class CanaryScoreAuditor:
         cuts = rank_cuts(*self.in_order, threshold_strategy, one_sided=estimator.one_sided)
         bounds = bound(self, cuts, significance / len(cuts))
         # Ranks give upper limits of the rates only; a reflected attack would need lower ones.
-        right_side = (
-            cuts.false_positives * self.num_in + cuts.false_negatives * self.num_out
-            < self.num_in * self.num_out
-        )
-        return float(np.where(right_side, bounds, 0.0).max())
+        wrong = cuts.false_positives * self.num_in + cuts.false_negatives * self.num_out
+        return float(np.where(wrong < self.num_in * self.num_out, bounds, 0.0).max())
 
     def epsilon_one_run(
         self,

@@ -14,20 +14,14 @@ import numpy as np
 
 from epsilometer._arrays import OnMessage
 from epsilometer._display import Displayed
-from epsilometer.checks.predictive import SURPRISING, check_predictions
+from epsilometer.checks.predictive import CHECK_SEED, SURPRISING, check_predictions
 from epsilometer.checks.warnings import bases_with_extreme_counts
 from epsilometer.engines.exact.engine import estimate_on, estimate_quickly, make_surface
 from epsilometer.engines.exact.groups import Surface
 from epsilometer.engines.exact.posterior import GridPosterior
 from epsilometer.errors import ContradictionError, InputError
+from epsilometer.model import dependence
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import (
-    IndependentRows,
-    NormalScatter,
-    PooledGroups,
-    ScatteredMembers,
-    UniformScatter,
-)
 from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Beta, Fixed
@@ -41,17 +35,15 @@ USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
 
 #: Dependences to compare, for groups.
 COMPARED_DEPENDENCES = (
-    IndependentRows(),
-    ScatteredMembers(scatter=NormalScatter()),
-    ScatteredMembers(scatter=UniformScatter()),
-    PooledGroups(),
+    dependence.IndependentRows(),
+    dependence.ScatteredMembers(scatter=dependence.NormalScatter()),
+    dependence.ScatteredMembers(scatter=dependence.UniformScatter()),
+    dependence.PooledGroups(),
 )
 
 #: Most distinct counts that take seconds, by whether the likelihood is bounded.
 MOST_DISTINCT = {True: 1000, False: 60}
 
-#: Makes the predictive check of a model on the same counts reproducible.
-CHECK_SEED = 1
 
 #: Standard deviation in counts: a normal density summed over whole numbers is 1 within 1.5 % above.
 NARROWEST_NORMAL = 0.5

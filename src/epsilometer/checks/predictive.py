@@ -25,6 +25,9 @@ from epsilometer.posteriors.posterior import CountPosterior
 #: counts.
 SURPRISING = 0.01
 
+#: Makes the check of a model on the same data reproducible.
+CHECK_SEED = 1
+
 #: The smallest p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising.
 FEWEST_REPLICATES = 200
 
@@ -176,9 +179,7 @@ def check_predictions(
     counts = posterior.counts
     bases = len(counts)
     kept = min(replicates, max(KEPT // bases, FEWEST_REPLICATES))
-    seen = _Attacks.of_counts(
-        counts, counts.false_positives[np.newaxis], counts.false_negatives[np.newaxis]
-    )
+    seen = _Attacks.of_counts(counts, *(errors[np.newaxis] for errors, _ in counts.by_hypothesis))
     observed = {name: float(values[0]) for name, values in seen.statistics().items()}
     drawn = {name: np.empty(replicates) for name in observed}
     ranked = {name: np.empty((kept, bases)) for name in seen.quantities}
@@ -196,17 +197,15 @@ def check_predictions(
     for name, value in observed.items():
         low, high = (float(np.quantile(drawn[name], end)) for end in ends)
         p_value = two_sided_p_value(value, drawn[name])
-        statistics.append(
-            CheckedStatistic(name=name, observed=value, low=low, high=high, p_value=p_value)
-        )
+        found = CheckedStatistic(name=name, observed=value, low=low, high=high, p_value=p_value)
+        statistics.append(found)
+    rated = seen.quantities.items()
+    quantities = [_sorted_quantity(name, values[0], ranked[name], ends) for name, values in rated]
     return PredictiveCheck(
         level=level,
         replicates=replicates,
         statistics=tuple(statistics),
-        quantities=tuple(
-            _sorted_quantity(name, values[0], ranked[name], ends)
-            for name, values in seen.quantities.items()
-        ),
+        quantities=tuple(quantities),
     )
 
 
@@ -311,15 +310,9 @@ def _new_rates(
     sizes = np.array([len(rows) for rows in groups])
     group_of = np.empty(len(counts), dtype=np.int64)
     group_of[np.concatenate(groups)] = np.repeat(np.arange(len(groups)), sizes)
-    return sample_members(
-        scatter,
-        alpha[:, group_of],
-        beta[:, group_of],
-        np.where(sizes[group_of] == 1, 0.0, part["spread"]),
-        part["epsilon"],
-        model.delta,
-        rng=rng,
-    )
+    rates = alpha[:, group_of], beta[:, group_of]
+    spread = np.where(sizes[group_of] == 1, 0.0, part["spread"])
+    return sample_members(scatter, *rates, spread, part["epsilon"], model.delta, rng=rng)
 
 
 def _sorted_quantity(

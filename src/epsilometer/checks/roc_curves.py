@@ -105,44 +105,35 @@ def check_rocs(
     scores = posterior.scores
     bases = scores.bases
     models = int((scores.trials_h0 + scores.trials_h1).sum())
-    count = max(
-        100, min(replications, MOST_SIMULATED_MODELS // models, MOST_SIMULATED_CURVES // len(bases))
-    )
+    most = min(MOST_SIMULATED_MODELS // models, MOST_SIMULATED_CURVES // len(bases))
+    count = max(100, min(replications, most))
     observed = np.array([_statistics(base) for base in bases])
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
     drawn, components = draw_leaks(solution, count, rng=rng), solution.components
-    for run in range(count):
-        curves = (
-            None if drawn.component[run] == NOTHING else components[drawn.component[run]].curves
-        )
+    for run, component in enumerate(drawn.component.tolist()):
+        curves = None if component == NOTHING else components[component].curves
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
-            member = np.arange(base.trials_h0 + base.trials_h1) >= base.trials_h0
-            values = (
-                rng.random(len(member)) if curves is None else curves.sample(leak, member, rng=rng)
-            )
+            size = base.trials_h0 + base.trials_h1
+            member = np.arange(size) >= base.trials_h0
+            values = rng.random(size) if curves is None else curves.sample(leak, member, rng=rng)
             if base.grouped:
                 # Counts show their curve at one threshold only, and so do their replications.
-                values[np.argsort(-values, kind="stable")] = np.repeat(
-                    base.value, base.zeros + base.ones
-                )
+                order = np.argsort(-values, kind="stable")
+                values[order] = np.repeat(base.value, base.zeros + base.ones)
             simulated[run, number] = _statistics(BaseScores.of(values[~member], values[member]))
     tails = [0.5 - level / 2, 0.5 + level / 2]
     low, high = np.quantile(simulated, tails, axis=0)
+    means = _two_sided(observed.mean(axis=0), simulated.mean(axis=1))
+    spreads = _two_sided(observed.std(axis=0), simulated.std(axis=1))
     return RocCheck(
         names=scores.names,
         observed=observed,
         low=low,
         high=high,
         p_value=_two_sided(observed, simulated),
-        overall=np.stack(
-            [
-                _two_sided(observed.mean(axis=0), simulated.mean(axis=1)),
-                _two_sided(observed.std(axis=0), simulated.std(axis=1)),
-            ],
-            axis=1,
-        ),
+        overall=np.stack([means, spreads], axis=1),
         level=level,
         replications=count,
         family=family,

@@ -7,7 +7,7 @@ is a false alarm.  A valid bound raises one in at most ``significance`` of the r
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import binom
@@ -16,7 +16,7 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer._display import Displayed
 from epsilometer._progress import OnProgress, progress_of
-from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.losses import COLUMNS, Losses
 from epsilometer.baselines.catalogue import ScoreEstimator
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.baselines.intervals import ClopperPearson, Katz
@@ -133,7 +133,7 @@ def null_losses(losses: Losses, rng: np.random.Generator) -> Losses:
 
     The attack then sees real losses of the user's own training, without information on membership.
     """
-    labels, replicates, hypotheses, values = [], [], [], []
+    rows: list[tuple[str, int, int, float]] = []
     for base, name in enumerate(losses.names):
         without = losses.loss[(losses.base == base) & (losses.hypothesis == 0)]
         half = len(without) // 2
@@ -142,16 +142,10 @@ def null_losses(losses: Losses, rng: np.random.Generator) -> Losses:
                 f"challenge base {name!r}: expected at least 6 models without the point, "
                 f"got {len(without)}."
             )
-        labels += [name] * (2 * half)
-        hypotheses += [0] * half + [1] * half
-        replicates += [*range(half), *range(half)]
-        values.append(rng.permutation(without)[: 2 * half])
-    return Losses(
-        challenge_base=labels,
-        hypothesis=hypotheses,
-        replicate=replicates,
-        loss=np.concatenate(values),
-    )
+        for place, loss in enumerate(rng.permutation(without)[: 2 * half].tolist()):
+            rows.append((name, *divmod(place, half), loss))
+    columns: dict[str, Any] = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    return Losses(**columns)
 
 
 # --- deliberately wrong estimators, which a check must detect -------------------------------------
@@ -165,11 +159,9 @@ def uncorrected_scan(estimator: CountEstimator) -> ScoreEstimator:
         counts = scores.counts_of(hull_cuts(*scores.in_order))
         return float(estimator.lower(counts, delta, significance).max())
 
-    return ScoreEstimator(
-        label=f"control: uncorrected scan, {estimator.label}",
-        assumes="that no correction for choosing the best threshold is needed, which is wrong",
-        lower=lower,
-    )
+    label = f"control: uncorrected scan, {estimator.label}"
+    assumes = "that no correction for choosing the best threshold is needed, which is wrong"
+    return ScoreEstimator(label=label, assumes=assumes, lower=lower)
 
 
 #: Not for use: without them one could not tell a good check from one that never fails.

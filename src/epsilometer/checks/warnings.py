@@ -81,9 +81,5 @@ def check_extreme_counts(
     if on_message is not None:
         on_message("independent counts, because most are extreme")
     binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))
-    return ExtremeCounts(
-        bases=at_ends,
-        of=len(counts),
-        level=level,
-        interval=binomial.credible_interval("epsilon", level),
-    )
+    interval = binomial.credible_interval("epsilon", level)
+    return ExtremeCounts(bases=at_ends, of=len(counts), level=level, interval=interval)

@@ -96,17 +96,16 @@ SCORES = View(line=_scores_line, table=_scores_table, figures={"roc": _scores_sh
 
 def _pool_scores_table(found: PoolScores) -> Table:
     curve = roc_of(*found.pooled())
-    return facts(
-        [
-            ("models", found.models),
-            ("points", found.points),
-            ("points per model", float(found.member.sum(axis=1).mean())),
-            ("fair coins", found.fair_coins),
-            ("dependent", found.dependent),
-            ("AUC", curve.auc),
-            *((f"TPR at {100 * rate:g} %", curve.at(rate)) for rate in RATES),
-        ]
-    )
+    rows: list[tuple[str, Cell]] = [
+        ("models", found.models),
+        ("points", found.points),
+        ("points per model", float(found.member.sum(axis=1).mean())),
+        ("fair coins", found.fair_coins),
+        ("dependent", found.dependent),
+        ("AUC", curve.auc),
+        *((f"TPR at {100 * rate:g} %", curve.at(rate)) for rate in RATES),
+    ]
+    return facts(rows)
 
 
 def _pool_scores_sheet(found: PoolScores) -> Sheet:
@@ -175,18 +174,17 @@ LOSSES = View(line=_losses_line, table=_losses_table, figures={"histogram": _los
 
 def _pool_losses_table(found: PoolLosses) -> Table:
     others, members = means_of(sides_of(found))
-    return facts(
-        [
-            ("models", found.models),
-            ("points", found.challenges),
-            ("reference points", found.references),
-            ("queries per point", found.queries),
-            ("points per model", float(found.member[:, : found.challenges].sum(axis=1).mean())),
-            ("fair coins", found.fair_coins),
-            ("mean loss of members", members),
-            ("mean loss of others", others),
-        ]
-    )
+    rows: list[tuple[str, Cell]] = [
+        ("models", found.models),
+        ("points", found.challenges),
+        ("reference points", found.references),
+        ("queries per point", found.queries),
+        ("points per model", float(found.member[:, : found.challenges].sum(axis=1).mean())),
+        ("fair coins", found.fair_coins),
+        ("mean loss of members", members),
+        ("mean loss of others", others),
+    ]
+    return facts(rows)
 
 
 POOL_LOSSES = View(table=_pool_losses_table, figures={"histogram": _losses_sheet})

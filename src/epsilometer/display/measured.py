@@ -150,23 +150,19 @@ def _planned_line(plan: AuditPlan) -> str:
         return f"{least}{best.words}; reach the goals in {wording.reached_words(best)} simulations"
     if plan.nothing_needed:
         return "nothing needed"
-    return (
-        plan.impossible or f"no size {'within the limits' if plan.complete else 'found'} is enough"
-    )
+    sizes = "within the limits" if plan.complete else "found"
+    return plan.impossible or f"no size {sizes} is enough"
 
 
 def _planned_table(plan: AuditPlan) -> Table:
-    names = ("probability", "standard_error", "width", "proven", "models", "hours")
+    known = ("probability", "standard_error", "width", "proven", "models", "hours")
     sizes = list(plan.designs[0].sizes) if plan.designs else []
-    rows = [
-        (
-            "*" if design is plan.recommended else "",
-            *design.sizes.values(),
-            *(getattr(design, name) for name in names if name not in sizes),
-        )
-        for design in plan.designs
-    ]
-    columns = ["", *sizes, *(name.replace("_", " ") for name in names if name not in sizes)]
+    names = [name for name in known if name not in sizes]
+    rows: list[tuple[Cell, ...]] = []
+    for design in plan.designs:
+        numbers = (getattr(design, name) for name in names)
+        rows.append(("*" if design is plan.recommended else "", *design.sizes.values(), *numbers))
+    columns = ["", *sizes, *(name.replace("_", " ") for name in names)]
     notes = [wording.recommendation(plan), *wording.help_sentences(plan)]
     return Table(columns=columns, rows=rows, notes=notes)
 

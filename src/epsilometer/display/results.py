@@ -27,7 +27,7 @@ from epsilometer.report import writing
 from epsilometer.report.figures import charts
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.marks import Line, Mark, Points, ReferenceLine, Sheet
+from epsilometer.report.figures.marks import Line, Mark, Points, Reference, Sheet
 from epsilometer.report.figures.style import interval_plot
 from epsilometer.report.text.over_delta import OverDelta, table_over_delta
 from epsilometer.report.text.rows import LEVEL, answer_table, comparison_table, parameter_table
@@ -82,9 +82,8 @@ def _line(result: Result) -> str:
     proof, verdict = result.proof, result.verdict
     parts = [] if verdict is None else [verdict.label]
     proven = 0.0 if proof is None else proof.at_least
-    parts.append(
-        f"epsilon at least {rounded_down(proven)} is proven" if proven else "nothing proven"
-    )
+    bound = f"epsilon at least {rounded_down(proven)} is proven"
+    parts.append(bound if proven else "nothing proven")
     known = result.contradiction is None
     parts.append(epsilon_words(result.posterior, result.level) if known else "no reliable estimate")
     parts.append(f"delta = {result.delta:g}")
@@ -163,9 +162,8 @@ def _verdict_line(verdict: Verdict) -> str:
         return f"{verdict.label}: {verdict.meaning}"
     above, deltas = probability_text(verdict.probability_above), len(verdict.by_delta)
     where = f" at one or more of {deltas} deltas" if deltas > 1 else ""
-    return (
-        f"{verdict.label}: epsilon exceeds {claim_words(verdict)}{where} with probability {above}"
-    )
+    claimed = f"{claim_words(verdict)}{where}"
+    return f"{verdict.label}: epsilon exceeds {claimed} with probability {above}"
 
 
 def _verdict_table(verdict: Verdict) -> Table:
@@ -179,10 +177,8 @@ def _verdict_table(verdict: Verdict) -> Table:
     for row in _several(verdict):
         above = probability_text(row.probability_above)
         rows.append((f"P(epsilon > {row.claim:g}) at {row.delta:.3g}", above))
-    rows += [
-        ("PASS at most", verdict.thresholds.pass_at_most),
-        ("FAIL at least", verdict.thresholds.fail_at_least),
-    ]
+    limits = verdict.thresholds
+    rows += [("PASS at most", limits.pass_at_most), ("FAIL at least", limits.fail_at_least)]
     return facts(rows, [f"{capital(reason)}." for reason in verdict.reasons])
 
 
@@ -192,8 +188,8 @@ def _several(verdict: Verdict) -> tuple[JudgedDelta, ...]:
 
 def _verdict_sheet(verdict: Verdict) -> Sheet:
     marks: list[Mark] = [
-        ReferenceLine(x=verdict.thresholds.pass_at_most, colour="green", dash="dash"),
-        ReferenceLine(x=verdict.thresholds.fail_at_least, colour="orange", dash="dash"),
+        Reference(x=verdict.thresholds.pass_at_most, colour="green", dash="dash"),
+        Reference(x=verdict.thresholds.fail_at_least, colour="orange", dash="dash"),
     ]
     names, what = ["after the data", "before the data"], "a claim"
     if verdict.outcome is not Outcome.NO_PROMISE:
@@ -263,7 +259,7 @@ def _proof_sheet(found: Proof) -> Sheet:
     title = f"Proven: epsilon is at least {least} of at most {most}"
     if found.claim is not None:
         title += " (orange: the claim)"
-        marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
+        marks.append(Reference(x=found.claim, colour="orange", width=1.4, dash="solid"))
         marks.append(Points([found.claim], [0], "orange", size=6))
     across = f"epsilon at delta = {found.delta:g}"
     plot = interval_plot(across, ["not refuted"], marks, (0, 1.02 * end))
@@ -277,16 +273,15 @@ PROOF = View(line=_proof_line, table=_proof_table, figures={"bound": _proof_shee
 
 
 def _selftest_table(found: SelfTest) -> Table:
-    return facts(
-        [
-            ("pipeline", found.label),
-            ("broken", found.broken),
-            ("runs on null data", found.runs),
-            ("false alarms", found.alarms),
-            ("false alarms allowed, per run", found.significance),
-            ("largest bound of epsilon", found.largest),
-        ]
-    )
+    rows: list[tuple[str, Cell]] = [
+        ("pipeline", found.label),
+        ("broken", found.broken),
+        ("runs on null data", found.runs),
+        ("false alarms", found.alarms),
+        ("false alarms allowed, per run", found.significance),
+        ("largest bound of epsilon", found.largest),
+    ]
+    return facts(rows)
 
 
 SELF_TEST = View(table=_selftest_table)

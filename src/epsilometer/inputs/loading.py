@@ -25,17 +25,8 @@ _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*
 
 # What a user's module may raise while it is imported; listed, so that a stop or an interrupt is not.
 RAISED = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError),
+    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError),
 )
 
 
@@ -53,7 +44,8 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(target, part):
-            near = difflib.get_close_matches(part, _public(target), 1)
+            public = [name for name in dir(target) if not name.startswith("_")]
+            near = difflib.get_close_matches(part, public, 1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise InputError(f"{place}: {module_name} has no {attribute}{hint}")
         target = getattr(target, part)
@@ -82,10 +74,6 @@ def _come_home(folder: Path) -> None:
     if home not in sys.path or _homes - {home}:
         sys.path.insert(0, home)  # stays: worker processes inherit it
     _homes.add(home)
-
-
-def _public(holder: object) -> list[str]:
-    return [name for name in dir(holder) if not name.startswith("_")]
 
 
 def statistic_of(name: str, *, folder: Path, place: str) -> Statistic:

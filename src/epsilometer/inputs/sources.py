@@ -16,18 +16,9 @@ from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
 from epsilometer.attacks.statistics import FAILURES, STATISTICS, Loss
 from epsilometer.errors import InputError
+from epsilometer.inputs import recorded
 from epsilometer.inputs.loading import statistic_of
-from epsilometer.inputs.recorded import (
-    COUNT,
-    LOSSES,
-    POSTERIOR,
-    SUMMARY,
-    is_result,
-    losses_in,
-    open_result,
-    read_summary,
-    refuse_several,
-)
+from epsilometer.inputs.recorded import COUNT, LOSSES, POSTERIOR, SUMMARY
 from epsilometer.inputs.source import DEFAULT_RATE, NO_OPTIONS, LossOptions, Source
 from epsilometer.judgement.result import Result
 from epsilometer.measurement.designs import CrossFed, Design, ShadowModels
@@ -54,9 +45,7 @@ NOT_DATA = {
     ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}` or em.audit, "
     "then give its result folder or store",
     ".html": "is a report; give the result folder or the file that it was made from",
-    ".xlsx": "is a spreadsheet; save the table as CSV",
-    ".xls": "is a spreadsheet; save the table as CSV",
-    ".ods": "is a spreadsheet; save the table as CSV",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "is a spreadsheet; save the table as CSV"),
     ".py": "is a program; name its algorithm in an audit file (`epsilometer audit --show-config`)",
     ".pkl": "is a pickle, which is never read; save scores or losses as CSV or Parquet",
     ".pt": "is a saved model; save its scores or losses as CSV or Parquet",
@@ -74,8 +63,8 @@ LONGEST_HEADER = 10_000
 
 def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     """Read a file, a store or a folder."""
-    if is_result(path):
-        return of_result(open_result(path), path, options)
+    if recorded.is_result(path):
+        return of_result(recorded.open_result(path), path, options)
     if path.is_dir():
         return read_folder_losses(path, options)
     kind = path.suffix.lower()
@@ -121,7 +110,7 @@ def of_result(
     """A result and its data; the losses in its folder if options apply to those."""
     label, reread = "result" if folder is None else str(folder), None
     known: Any = result
-    if folder is None or losses_in(folder) is None:
+    if folder is None or recorded.losses_in(folder) is None:
         _refuse_loss_options(options, label)
     elif options.given is not None:
         return replace(read_folder_losses(folder, options), result=result)
@@ -133,13 +122,13 @@ def of_result(
 
 def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Source:
     """The losses in a result folder, attacked as its audit attacked them."""
-    path = losses_in(folder)
+    path = recorded.losses_in(folder)
     if path is None:
-        refuse_several(folder)
+        recorded.refuse_several(folder)
         raise InputError(
             f"{folder}: cannot be read: expected a file, or a folder with {POSTERIOR} or {LOSSES}."
         )
-    return _read_losses(path, str(folder), options, read_summary(folder).get("counts"))
+    return _read_losses(path, str(folder), options, recorded.read_summary(folder).get("counts"))
 
 
 def of_scores(scores: Scores, label: str, options: LossOptions = NO_OPTIONS) -> Source:
@@ -276,9 +265,8 @@ def read_losses(
         with SqliteStore(path, read_only=True) as store:
             sizes = store.sizes()
             losses = store.measured(sizes, choose_variant(sizes.variants, variant))
-            design = design_of(
-                store.status().identity.get("design"), sizes.models_h0, store.judging
-            )
+            named = store.status().identity.get("design")
+            design = design_of(named, sizes.models_h0, store.judging)
             return losses, design, len(store.failures(sizes))
     refuse_variant(variant)
     losses = PoolLosses.read(path) if _is_pool(path) else Losses.read(path)

@@ -93,7 +93,5 @@ class ClaimedCurve:
         """Read a CSV file with the columns delta and epsilon, in any order of rows."""
         text, name = _files.load(source), Path(source).name
         columns = _columns.parse_csv(text, dict.fromkeys(COLUMNS, _columns.NUMBER), name=name)
-        try:
+        with _validate.within(name):
             return cls(deltas=columns["delta"], epsilons=columns["epsilon"])
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from None

@@ -8,15 +8,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from epsilometer.checks.comparison import (
-    CHECK_SEED,
-    ModelComparison,
-    alternatives,
-    compare_models,
-    is_quick,
-)
+from epsilometer.checks.comparison import ModelComparison, alternatives, compare_models, is_quick
 from epsilometer.checks.influence import Influence, leave_one_out
-from epsilometer.checks.predictive import PredictiveCheck, check_predictions
+from epsilometer.checks.predictive import CHECK_SEED, PredictiveCheck, check_predictions
 from epsilometer.checks.sensitivity import AlternativePrior, prior_sensitivity
 from epsilometer.checks.warnings import ExtremeCounts, check_extreme_counts, repeated_bases
 from epsilometer.engines.exact.delta_sweep import estimate_curve
@@ -121,10 +115,8 @@ class CountResult(Result):
 
     def _anywhere(self, claims: Mapping[float, float], prior: float) -> float:
         # Each delta has its own posterior: together they say no less than the most certain one.
-        return max(
-            self.epsilon_at(delta, prior).probability_above(claim)
-            for delta, claim in claims.items()
-        )
+        epsilons = {delta: self.epsilon_at(delta, prior) for delta in claims}
+        return max(epsilons[delta].probability_above(claims[delta]) for delta in claims)
 
     @property
     def what_if_deltas(self) -> tuple[float, ...]:
@@ -153,9 +145,8 @@ class CountResult(Result):
         """The result for independent counts, if the one found should not be used alone."""
         # A contradiction under independence must not prevent the result.
         with suppress(ContradictionError):
-            return check_extreme_counts(
-                self.posterior, level=self.level, on_message=self.on_message
-            )
+            told = self.on_message
+            return check_extreme_counts(self.posterior, level=self.level, on_message=told)
         return None
 
     def _reweighted(self, factor: float) -> AlternativePrior:

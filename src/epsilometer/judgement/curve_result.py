@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from epsilometer.checks.comparison import CHECK_SEED
+from epsilometer.checks.predictive import CHECK_SEED
 from epsilometer.checks.roc_curves import RocCheck, check_rocs
 from epsilometer.checks.sensitivity import AlternativePrior
 from epsilometer.engines.curve.over_delta import JointDeltaCurve
@@ -135,13 +135,9 @@ class CurveResult(Result):
             if self.posterior.family_probability(name) < IMPROBABLE:
                 continue
             self._tell(f"predictive check, {name}")
+            rng = np.random.default_rng(CHECK_SEED)
             try:
-                check = check_rocs(
-                    self.posterior,
-                    rng=np.random.default_rng(CHECK_SEED),
-                    replications=200,
-                    family=name,
-                )
+                check = check_rocs(self.posterior, rng=rng, replications=200, family=name)
             except ContradictionError:
                 reasons[name] = "ruled out by the order of scores"
                 continue
@@ -158,11 +154,8 @@ class CurveResult(Result):
         low, high = ours.credible_interval("epsilon", self.level)
         their_low, their_high = theirs.credible_interval("epsilon", self.level)
         if self.posterior.saturated:
-            return (
-                None
-                if their_high >= low
-                else f"The count model's interval ends at {their_high:.2f}."
-            )
+            ends = f"The count model's interval ends at {their_high:.2f}."
+            return ends if their_high < low else None
         if their_high < low:
             where = "lies entirely below"
         elif their_low > high:

@@ -65,10 +65,7 @@ def proof_of(
 
 
 def beyond_reach(
-    data: Any,
-    claims: Mapping[float, float],
-    asked: Question,
-    proofs: Iterable[Proof | None] = (),
+    data: Any, claims: Mapping[float, float], asked: Question, proofs: Iterable[Proof | None] = ()
 ) -> str | None:
     """A warning if no data of this size could refute any of the claims; None if some could.
 

@@ -62,11 +62,9 @@ class Question:
         if self.deltas:
             object.__setattr__(self, "deltas", tuple(_validate.deltas(self.deltas)))
         claim = self.claim
-        if claim is None or isinstance(claim, NoPromise) or callable(claim):
-            return
         if claim == math.inf:
             object.__setattr__(self, "claim", NoPromise())
-        else:
+        elif not (claim is None or isinstance(claim, NoPromise) or callable(claim)):
             object.__setattr__(self, "claim", _validate.non_negative("claim", claim))
 
     def claims(self, delta: float) -> dict[float, float]:

@@ -239,11 +239,8 @@ class Result(Plotted, ABC, view="results.RESULT"):
 
     def _probability_above(self, claims: Mapping[float, float], prior: float) -> list[float]:
         """P(epsilon > claim) at each delta, and last at one or more of them."""
-        at_deltas = [
-            self.epsilon_at(delta, prior).probability_above(claim)
-            for delta, claim in claims.items()
-        ]
-        return [*at_deltas, self._anywhere(claims, prior) if len(claims) > 1 else at_deltas[0]]
+        above = [self.epsilon_at(delta, prior).probability_above(claims[delta]) for delta in claims]
+        return [*above, self._anywhere(claims, prior) if len(claims) > 1 else above[0]]
 
     @cached_property
     def contradiction(self) -> str | None:

@@ -6,11 +6,12 @@ Every entry is what ``Result.judged`` says; the page looks it up and computes no
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilometer._text import pair_text, percent
+from epsilometer._text import pair_text, percent, plain
 from epsilometer.errors import ContradictionError
 from epsilometer.judgement.verdict import PRIOR_ALONE
 from epsilometer.proofs.proof import rounded_down
@@ -90,10 +91,8 @@ def _claims(result: Result, deltas: tuple[float, ...], priors: tuple[float, ...]
     places.append((result.delta, 1.0, SHARES))
     ends: list[float] = []
     for delta, prior, shares in places:
-        try:
+        with suppress(ContradictionError):
             ends += result.epsilon_at(delta, prior).quantile(np.array(shares)).tolist()
-        except ContradictionError:
-            continue
     high = float(result.epsilon_at(result.delta).quantile(0.5 + result.level / 2))
     proven = 0.0 if result.proof is None else result.proof.at_least
     wanted = max(2 * (own or 0.0), 1.6 * high, 1.5 * proven, 0.1)
@@ -139,9 +138,7 @@ def _cell(
         places.append(verdicts.setdefault((verdict.label, *reasons), len(verdicts)))
     return {
         "headline": headline,
-        "ends": [
-            float(f"{end:.4g}") if math.isfinite(end) else None for end in (low, median, high)
-        ],
+        "ends": plain([float(f"{end:.4g}") for end in (low, median, high)]),
         "proven": proven,
         "above": [round(epsilon.probability_above(claim), 5) for claim in claims],
         "verdicts": places,

@@ -29,16 +29,7 @@ from scipy.special import expit, logit
 
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.proofs.nearest import BISECTIONS, nearest
-from epsilometer.proofs.outcomes import (
-    CUT,
-    FIT_RATES,
-    HIGH_WITH,
-    HIGH_WITHOUT,
-    LOW_WITH,
-    LOW_WITHOUT,
-    OUTCOMES,
-    RANK_RATES,
-)
+from epsilometer.proofs.outcomes import CUT, FIT_RATES, OUTCOMES, RANK_RATES, beyond
 
 #: Directions of a bettor: false positives, false negatives, or both at once (three outcomes).
 FALSE_POSITIVES, FALSE_NEGATIVES, BOTH = 0, 1, 2
@@ -185,10 +176,8 @@ def _two(
     many = np.array([(1 - common) / (1 - near_common), common / near_common])
     scale = 2 * log(_largest_sum(few, many, odds, delta) / 2)
     for code in range(OUTCOMES):
-        if way == FALSE_POSITIVES:
-            beyond_few, beyond_many = (code & HIGH_WITHOUT) > 0, (code & HIGH_WITH) > 0
-        else:
-            beyond_few, beyond_many = (code & LOW_WITH) > 0, (code & LOW_WITHOUT) > 0
+        high0, high1, low0, low1 = beyond(code)
+        beyond_few, beyond_many = (high0, high1) if way == FALSE_POSITIVES else (low1, low0)
         log_e[code] = log(few[int(beyond_few)]) + log(many[int(beyond_many)]) - scale
 
 
@@ -199,9 +188,9 @@ def _three(common: float, rare: float, odds: float, delta: float, log_e: FloatAr
     low, high = 0.0, (1 - delta) / (1 + odds)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        beyond = odds * middle + delta
-        slope = between * (odds + 1) / max(1 - beyond - middle, 1e-300)
-        slope -= odds * common / beyond + rare / max(middle, 1e-300)
+        other = odds * middle + delta
+        slope = between * (odds + 1) / max(1 - other - middle, 1e-300)
+        slope -= odds * common / other + rare / max(middle, 1e-300)
         if slope < 0:
             low = middle
         else:
@@ -214,8 +203,8 @@ def _three(common: float, rare: float, odds: float, delta: float, log_e: FloatAr
     zeros, ones = np.array([many, inner, few]), np.array([few, inner, many])
     scale = 2 * log(_largest_sum(zeros, ones, odds, delta) / 2)
     for code in range(OUTCOMES):
-        cell0 = 1 + int((code & HIGH_WITHOUT) > 0) - int((code & LOW_WITHOUT) > 0)
-        cell1 = 1 + int((code & HIGH_WITH) > 0) - int((code & LOW_WITH) > 0)
+        high0, high1, low0, low1 = beyond(code)
+        cell0, cell1 = 1 + int(high0) - int(low0), 1 + int(high1) - int(low1)
         log_e[code] = log(zeros[cell0]) + log(ones[cell1]) - scale
 
 

@@ -150,9 +150,8 @@ class OneRunTest(ClaimTest):
         found = self._by_run(delta, error)
         names = ["all runs"] if len(found) < len(self.scores) else self.scores.names
         won = [-math.log(error) if epsilon < bound else 0.0 for bound, _ in found]
-        return Evidence(
-            epsilon=epsilon, bases=ranked(names, won), thresholds=((max(found)[1], 1.0),)
-        )
+        guesses = ((max(found)[1], 1.0),)
+        return Evidence(epsilon=epsilon, bases=ranked(names, won), thresholds=guesses)
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         # The mean of two e-values that are 2 / error or 0, if only one is not 0: enough to refute.

@@ -44,9 +44,8 @@ def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArr
     for size in np.unique(sizes, axis=0):
         rows = np.flatnonzero((sizes == size).all(axis=1))
         null = projected(alpha, beta, size, epsilon, delta)
-        for (errors, trials), rate, other in zip(
-            counts.by_hypothesis, (alpha, beta), null, strict=True
-        ):
+        sides = zip(counts.by_hypothesis, (alpha, beta), null, strict=True)
+        for (errors, trials), rate, other in sides:
             x, n = errors[rows, None], trials[rows, None]
             ratio = xlogy(x, rate) + xlog1py(n - x, -rate) - xlogy(x, other)
             logs[rows] += ratio - xlog1py(n - x, -other)

@@ -112,9 +112,8 @@ def thresholds_of(
         place, direction = int(bettors.placement[bettor]), int(bettors.direction[bettor])
         rate = (*RANK_RATES, *FIT_RATES, 0.0)[place]
         how = "counted" if place < len(RANK_RATES) else "fitted"
-        what = (
-            f"{_DIRECTIONS[direction]}, {how} threshold{'s' * (direction == BOTH)} at rate {rate:g}"
-        )
+        thresholds = "thresholds" if direction == BOTH else "threshold"
+        what = f"{_DIRECTIONS[direction]}, {how} {thresholds} at rate {rate:g}"
         if place == CUT:
             what = "the cut between models without and with the point"
         found[what] = found.get(what, 0.0) + part

@@ -128,6 +128,13 @@ def _code(high0: bool, high1: bool, low0: bool, low1: bool) -> int:
     return HIGH_WITHOUT * high0 + HIGH_WITH * high1 + LOW_WITHOUT * low0 + LOW_WITH * low1
 
 
+@njit(cache=True)
+def beyond(code: int) -> tuple[bool, bool, bool, bool]:
+    """Which models an outcome has beyond a threshold: the two beyond the high one, then the low one."""
+    high0, high1 = (code & HIGH_WITHOUT) > 0, (code & HIGH_WITH) > 0
+    return high0, high1, (code & LOW_WITHOUT) > 0, (code & LOW_WITH) > 0
+
+
 # --- ranks ------------------------------------------------------------------------------------------
 
 

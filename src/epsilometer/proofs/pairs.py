@@ -51,9 +51,8 @@ AVERAGED = ", because bases are averaged"
 
 def multiplied(outcomes: Outcomes, bettors: Bettors, chosen: IntArray) -> FloatArray:
     """Log capital of the chosen bettors over all bases, times their weights."""
-    return np.asarray(
-        capitals(outcomes, bettors, chosen).sum(axis=0) + np.log(bettors.weight[chosen])
-    )
+    logs = capitals(outcomes, bettors, chosen).sum(axis=0)
+    return np.asarray(logs + np.log(bettors.weight[chosen]))
 
 
 def log_mixtures(outcomes: Outcomes, bettors: Bettors) -> FloatArray:
@@ -145,9 +144,8 @@ class PairTest(ClaimTest):
         order, power = self.planned_order, LEADERS
         if order is None:
             order, power = every_pair(self.outcomes.starts), 1.0
-        return np.asarray(
-            along(self.outcomes, order, bettors_against(epsilon, delta), power, enough)
-        )
+        bettors = bettors_against(epsilon, delta)
+        return np.asarray(along(self.outcomes, order, bettors, power, enough))
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         """Log e-value against a claim; of the ordered form, the largest so far."""
@@ -193,13 +191,9 @@ class PairTest(ClaimTest):
             counted = int(np.argmax(np.append(0.0, path)))
             base, gains = self.planned_order[:counted, 0], np.diff(path, prepend=0.0)[:counted]
             won = np.bincount(base, gains, len(logs))
-        return Evidence(
-            epsilon=epsilon,
-            bases=ranked(self.names or [str(n) for n in range(len(logs))], won),
-            thresholds=thresholds_of(bettors, used, share),
-            path=path,
-            ordered=self.planned_order is not None,
-        )
+        bases = ranked(self.names or [str(n) for n in range(len(logs))], won)
+        parts, ordered = thresholds_of(bettors, used, share), self.planned_order is not None
+        return Evidence(epsilon=epsilon, bases=bases, thresholds=parts, path=path, ordered=ordered)
 
     def at_best(self, times: float = 1.0) -> PairTest:
         sizes = np.diff(self.outcomes.starts) + self.outcomes.incomplete

@@ -122,9 +122,8 @@ class Proof(Plotted, view="results.PROOF"):
         claimed = () if self.claim is None else ("claim", "refuted", "e_value")
         entries = {name: getattr(self, name) for name in (*ALWAYS_TOLD, *claimed)}
         parts = {"evidence": self.evidence, "conditional": self.conditional}
-        return entries | {
-            name: part.described() for name, part in parts.items() if part is not None
-        }
+        known = {name: part.described() for name, part in parts.items() if part is not None}
+        return entries | known
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

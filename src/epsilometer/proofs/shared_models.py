@@ -34,12 +34,7 @@ from epsilometer.proofs.bettors import bettors_against
 from epsilometer.proofs.evidence import Evidence
 from epsilometer.proofs.outcomes import best_outcomes, outcomes_of
 from epsilometer.proofs.pairs import PairTest, log_mixtures
-from epsilometer.proofs.refuting import (
-    ClaimTest,
-    ceiling,
-    least_log_e_value,
-    with_bound,
-)
+from epsilometer.proofs.refuting import ClaimTest, ceiling, least_log_e_value, with_bound
 
 FAIR = (
     "each point in each model by its own fair coin, each score from a single target model; one planned "
@@ -91,12 +86,9 @@ class SharedModels(ClaimTest):
             (zeros[np.argsort(without)], ones[np.argsort(with_point)])
             for (zeros, ones), (without, with_point) in zip(trained, scores.models, strict=True)
         ]
-        return cls(
-            points=points,
-            names=scores.names,
-            fair_coins=scores.fair_coins,
-            one_sided=float(np.sum(2.0 ** (1.0 - scores.trials_h0 - scores.trials_h1))),
-        )
+        one_sided = float(np.sum(2.0 ** (1.0 - scores.trials_h0 - scores.trials_h1)))
+        fair = scores.fair_coins
+        return cls(points=points, names=scores.names, fair_coins=fair, one_sided=one_sided)
 
     @cached_property
     def sizes(self) -> IntArray:

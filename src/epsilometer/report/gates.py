@@ -83,9 +83,8 @@ class Finding:
             return ""
         if self.verdict.outcome is Outcome.NO_PROMISE:
             return f"a finite epsilon at {self.where}"
-        most = (
-            "claimed epsilon" if self.claimed is None else f"epsilon at most {short(self.claimed)}"
-        )
+        claimed = self.claimed
+        most = "claimed epsilon" if claimed is None else f"epsilon at most {short(claimed)}"
         return f"{most} at {self.where}"
 
     @property
@@ -288,8 +287,8 @@ def job_summary(findings: Sequence[Finding], *, source: str | None, fail_on: str
 
 def _rows(finding: Finding) -> dict[str, str]:
     proven = finding.proven_text
-    rows = {"delta": short(finding.delta)}
-    rows["proven"] = f"epsilon at least {proven}" if proven else "nothing"
+    bound = f"epsilon at least {proven}" if proven else "nothing"
+    rows = {"delta": short(finding.delta), "proven": bound}
     if finding.estimate is not None:
         rows["estimated"] = finding.estimate_text
     elif finding.doubt is not None:

@@ -92,9 +92,8 @@ def write_figures(result: Result, folder: Path) -> list[Path]:
 def _each(result: Result, folder: Path) -> list[tuple[Path, Result]]:
     """The result, or each of its variants, and where in a folder it is."""
     variants = result.variants.items()
-    return [(folder / f"variant-{name}", variant) for name, variant in variants] or [
-        (folder, result)
-    ]
+    placed = [(folder / f"variant-{name}", variant) for name, variant in variants]
+    return placed or [(folder, result)]
 
 
 def _save(chart: Chart, path: Path, form: str = "png") -> None:

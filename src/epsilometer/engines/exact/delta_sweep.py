@@ -102,22 +102,21 @@ def estimate_curve(
     started = time.perf_counter()
     anchors = _Anchors(counts, model, chosen, settings, on_message or (lambda _: None))
     points = _sweep(anchors)
+    how = {
+        "tolerance": anchors.tolerance,
+        "most_levels": settings.most_levels,
+        "levels": anchors.refinements,
+        "method": "shared tables",
+        "deltas_solved": sum(point.solved for point in points),
+    }
+    seconds = time.perf_counter() - started
+    provenance = Provenance(engine="exact", settings=how, seconds=seconds)
     return DeltaCurve(
         counts=counts,
         model=model,
         points=points,
         tolerance=anchors.tolerance,
-        provenance=Provenance(
-            engine="exact",
-            settings={
-                "tolerance": anchors.tolerance,
-                "most_levels": settings.most_levels,
-                "levels": anchors.refinements,
-                "method": "shared tables",
-                "deltas_solved": sum(point.solved for point in points),
-            },
-            seconds=time.perf_counter() - started,
-        ),
+        provenance=provenance,
     )
 
 
@@ -216,9 +215,7 @@ class _Anchors:
     ) -> None:
         surface = make_surface(counts, model, deltas.tolist())
         self.deltas, self._model, self._on_message = deltas, model, on_message
-        self._settings = settings.for_surface(surface)
-        assert self._settings.tolerance is not None
-        self.tolerance: float = self._settings.tolerance
+        self._most_levels, self.tolerance = settings.most_levels, settings.tolerance_on(surface)
         self.axes = _axes(surface.guess.sharpness(1e-6) / 1e-6, deltas)
         self.refinements = 1
         self.densities: dict[int, PanelDensity] = {}
@@ -239,7 +236,7 @@ class _Anchors:
         self._on_message(f"delta {self.deltas[index]:.3g}")
         compared = certain or self._surfaces[0].planar
         before: PanelDensity | None = None
-        for number in range(0 if compared else self.refinements - 1, self._settings.most_levels):
+        for number in range(0 if compared else self.refinements - 1, self._most_levels):
             density = self._solved(index, number, near)
             if before is not None:
                 self._errors[index] = distance(density, before)
@@ -275,12 +272,11 @@ class _Anchors:
             nearest = self._solutions[coarser]
             self._surfaces[number] = self._surfaces[coarser].finer(number, nearest)
         model = replace(self._model, delta=float(self.deltas[index]))
-        solution, self._surfaces[number] = integrate(
-            self._surfaces[number], model, resolution, start
-        )
+        surface = self._surfaces[number]
+        solution, self._surfaces[number] = integrate(surface, model, resolution, start)
         self._solutions[number] = solution
         self._panels[index, number] = solution.panels
-        return PanelDensity(breaks=solution.breaks, values=solution.marginal())
+        return PanelDensity(breaks=solution.panels.epsilon, values=solution.marginal())
 
     def _cut_off(self, density: PanelDensity) -> bool:
         """Whether panels made for another delta end where this density does not."""

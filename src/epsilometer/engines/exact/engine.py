@@ -73,12 +73,11 @@ class ExactSettings:
         """:func:`estimate_exact` with these settings; ``on_progress`` is not called."""
         return estimate_exact(counts, model, self, on_message=on_message)
 
-    def for_surface(self, surface: Surface) -> ExactSettings:
-        """The same settings with the default tolerance filled in."""
-        if self.tolerance is not None:
-            return self
+    def tolerance_on(self, surface: Surface) -> float:
+        """The tolerance, or the default for a surface."""
         # Plane quadrature, for correlated counts or groups, is less accurate than fluxes.
-        return replace(self, tolerance=1e-2 if surface.planar else 1e-3)
+        usual = 1e-2 if surface.planar else 1e-3
+        return usual if self.tolerance is None else self.tolerance
 
 
 def estimate_exact(
@@ -171,9 +170,8 @@ def estimate_on(
     on_message: OnMessage | None = None,
 ) -> GridPosterior:
     """The posterior from an unrefined surface, which other priors, deltas and fixed values share."""
-    settings = (settings or ExactSettings()).for_surface(surface)
-    tolerance = settings.tolerance
-    assert tolerance is not None
+    tolerance = (settings or ExactSettings()).tolerance_on(surface)
+    settings = replace(settings or ExactSettings(), tolerance=tolerance)
     started = time.perf_counter()
     start: Panels | None = None
     previous: GridPosterior | None = None
@@ -193,15 +191,11 @@ def estimate_on(
         previous = posterior
         if number + 1 < settings.most_levels:
             surface = surface.finer(number + 1, solution)
-    levels = len(errors) + 1
+    levels, seconds = len(errors) + 1, time.perf_counter() - started
+    accuracy = replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels)
+    provenance = Provenance(engine="exact", settings=asdict(settings), seconds=seconds)
     return replace(
-        posterior,
-        accuracy=replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels),
-        provenance=Provenance(
-            engine="exact", settings=asdict(settings), seconds=time.perf_counter() - started
-        ),
-        engine=settings,
-        surface=surface,
+        posterior, accuracy=accuracy, provenance=provenance, engine=settings, surface=surface
     )
 
 

@@ -71,10 +71,8 @@ def log_flux(
     def fill(part: slice) -> None:
         # At the ends of an edge slopes are infinite and weights zero: that is intended.
         with np.errstate(all="ignore"):
-            edges = _Edge(
-                kernel.take(entry[part]).four_edges(),
-                *(np.tile(array[part], 4) for array in (t, d, t_speed, d_speed)),
-            )
+            columns = (np.tile(array[part], 4) for array in (t, d, t_speed, d_speed))
+            edges = _Edge(kernel.take(entry[part]).four_edges(), *columns)
             result[part] = edges.log_integrals(resolution)
 
     parts = [slice(start, start + CHUNK_LINES) for start in range(0, len(t), CHUNK_LINES)]

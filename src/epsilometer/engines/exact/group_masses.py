@@ -165,15 +165,11 @@ class _Members:
         ]
         # Cells that cover all averages and the scatter around them, for the area of the region.
         reach = scatter.reach * spread
-        self._area_edges = [
-            np.linspace(
-                np.maximum(points.min(axis=1) - reach, 0.0),
-                np.minimum(points.max(axis=1) + reach, 1.0),
-                sides[0].edges.shape[1],
-                axis=1,
-            )
-            for points in averages
-        ]
+        self._area_edges: list[FloatArray] = []
+        for points in averages:
+            low = np.maximum(points.min(axis=1) - reach, 0.0)
+            high = np.minimum(points.max(axis=1) + reach, 1.0)
+            self._area_edges.append(np.linspace(low, high, sides[0].edges.shape[1], axis=1))
         self._area_means = [
             _kernel(scatter, *side, spread) for side in zip(self._area_edges, averages, strict=True)
         ]
@@ -207,10 +203,8 @@ class _Members:
 
     def without_spread(self, averages: Sequence[FloatArray]) -> FloatArray:
         """The same if every member equals its average."""
-        sides = (
-            side.log_density(points[:, None, :])
-            for side, points in zip(self._sides, averages, strict=True)
-        )
+        pairs = zip(self._sides, averages, strict=True)
+        sides = (side.log_density(points[:, None, :]) for side, points in pairs)
         logs = np.maximum(_outer_sum(*sides), -1e4)
         return np.asarray(np.einsum("m,smab->sab", self._times, logs))
 

@@ -17,7 +17,7 @@ from epsilometer._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from epsilometer.engines.exact.flux import thread_pool
 from epsilometer.engines.exact.group_masses import Group, PooledGroup, ScatteredGroup
 from epsilometer.engines.exact.kernels import Guess
-from epsilometer.engines.exact.nuisance import LEAST_LOG_NUISANCE, Arrays, NuisanceGrid
+from epsilometer.engines.exact.nuisance import LEAST_LOG_NUISANCE, Arrays, NuisanceGrid, spread_out
 from epsilometer.engines.exact.planar import Density
 from epsilometer.engines.exact.resolution import Resolution
 from epsilometer.engines.exact.surface import AttackSurface
@@ -28,7 +28,7 @@ from epsilometer.model.dependence import LARGEST_SPREAD
 from epsilometer.model.models import CountModel
 from epsilometer.model.priors import Prior
 from epsilometer.posteriors import panels
-from epsilometer.posteriors.panels import PanelDensity, invert
+from epsilometer.posteriors.panels import PanelDensity
 
 if TYPE_CHECKING:
     from epsilometer.engines.exact.integrate import Solution
@@ -245,9 +245,8 @@ class SpreadGrid(NuisanceGrid):
         cumulative /= cumulative[:, -1:]
         node = (cumulative[cell] < rng.random(len(cell))[:, None]).sum(axis=1)
         share = cells.mass @ (weights / weights.sum(axis=1, keepdims=True))
-        before = np.concatenate([[0.0], np.cumsum(share)])
-        target = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
-        return {"spread": invert(posterior.marginals["spread"], target)}
+        jitter = rng.random(len(cell))
+        return {"spread": spread_out(posterior.marginals["spread"], share, node, jitter)}
 
     def stored(self) -> Arrays:
         """Arrays to store in a file."""
@@ -270,14 +269,10 @@ class SpreadGrid(NuisanceGrid):
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray], breaks: FloatArray) -> SpreadGrid:
         """From the arrays of :meth:`stored` in a file, and the breaks of the marginal."""
-        grid = cls(
-            breaks=breaks,
-            spread=arrays["nuisance_spread"],
-            log_weight=arrays["nuisance_log_weight"],
-        )
-        if len(grid.spread) != len(grid.log_weight):
+        spread, log_weight = arrays["nuisance_spread"], arrays["nuisance_log_weight"]
+        if len(spread) != len(log_weight):
             raise InputError("expected a weight for every node of the spread.")
-        return grid
+        return cls(breaks=breaks, spread=spread, log_weight=log_weight)
 
 
 def _first_spread_grid(prior: Prior, count: int) -> SpreadGrid:

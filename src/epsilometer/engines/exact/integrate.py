@@ -67,19 +67,14 @@ class Solution:
     nuisance: NuisanceGrid
 
     @property
-    def breaks(self) -> FloatArray:
-        """Breaks of epsilon; the same value twice if it is fixed."""
-        return self.panels.epsilon
-
-    @property
     def fixed_epsilon(self) -> bool:
-        return bool(self.breaks[0] == self.breaks[-1])
+        return bool(self.panels.epsilon[0] == self.panels.epsilon[-1])
 
     def row_mass(self) -> FloatArray:
         """Quadrature weights of the rows, (panel, node); a fixed epsilon is one row of weight 1."""
         if self.fixed_epsilon:
             return np.ones((1, 1))
-        return panels.panel_rule(self.breaks, self.log_rows.shape[1])[1]
+        return panels.panel_rule(self.panels.epsilon, self.log_rows.shape[1])[1]
 
     def marginal(self) -> FloatArray:
         """Density of epsilon (panel, node), scaled to a maximum of 1."""
@@ -161,12 +156,9 @@ def evaluate(
     rows = Rows(epsilon=epsilon, quadrature=quadrature, log_likelihood=logs)
     log_prior = model.epsilon.log_density(epsilon)
     log_rows = rows.log_integral() + log_prior[:, None] + surface.nuisance.log_weight
+    log_rows = log_rows.reshape(*nodes.shape, -1)
     return Solution(
-        panels=where,
-        log_prior=log_prior,
-        log_rows=log_rows.reshape(*nodes.shape, -1),
-        rows=rows,
-        nuisance=surface.nuisance,
+        panels=where, log_prior=log_prior, log_rows=log_rows, rows=rows, nuisance=surface.nuisance
     )
 
 
@@ -196,9 +188,8 @@ def first_panels(surface: Surface, model: CountModel) -> Panels:
         centre, reach = float(critical[attack]), max(float(guess.width[attack]), 1e-6 * end)
         reach = min(reach, 0.02 * end)
         steps = reach * 3.0 ** np.arange(int(np.log(end / reach) / np.log(3.0)) + 1)
-        points = np.concatenate(
-            [centre - steps, [centre], centre + steps, 0.25 * end * np.arange(5)]
-        )
+        even = 0.25 * end * np.arange(5)
+        points = np.concatenate([centre - steps, [centre], centre + steps, even])
         points = np.unique(points[(points > lowest) & (points < end)])
         points = points[np.append(True, np.diff(points) > 0.3 * reach)]
         points = points[(points > lowest + 0.3 * reach) & (points < end - 0.3 * reach)]

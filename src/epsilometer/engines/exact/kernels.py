@@ -287,12 +287,8 @@ class Guess(Columns):
         n_large, n_small = np.where(swap, n1, n0), np.where(swap, n0, n1)
         variance = large / ((1 - large) * (n_large + 1)) + (1 - small) / (small * (n_small + 1))
         strip = large * (1 - large) / (n_large + 1) + small * (1 - small) / (n_small + 1)
-        return cls(
-            large=large,
-            small=small,
-            width=np.minimum(np.sqrt(variance), 3.0),
-            strip_width=np.sqrt(strip),
-        )
+        width, strip_width = np.minimum(np.sqrt(variance), 3.0), np.sqrt(strip)
+        return cls(large=large, small=small, width=width, strip_width=strip_width)
 
     def critical_epsilon(self, d: FloatArray | float) -> FloatArray:
         """The least t whose region R(t, d) contains the smoothed rates, at least 0."""

@@ -157,11 +157,8 @@ class FluxTable:
                 break
             coarse = samples.take(split)
             middle = 0.5 * (coarse.low + coarse.high)
-            halves = sampled(
-                np.tile(coarse.path, 2),
-                np.concatenate([coarse.low, middle]),
-                np.concatenate([middle, coarse.high]),
-            )
+            low, high = (coarse.low, middle), (middle, coarse.high)
+            halves = sampled(np.tile(coarse.path, 2), np.concatenate(low), np.concatenate(high))
             samples = samples.take(~split).followed_by(halves)
             samples = samples.take(np.lexsort((samples.low, samples.path)))
         else:
@@ -210,9 +207,8 @@ class FluxTable:
         with np.errstate(divide="ignore", invalid="ignore"):
             inside = starts[rows, index] - np.where(from_start[:, None, None], np.log(position), 0)
         inside = np.where(position == 0, fluxes[:, -1][:, None, None], inside)
-        both = np.stack([inside, beyond[rows, index]], axis=2).reshape(
-            -1, 2, resolution.mass_points
-        )
+        both = np.stack([inside, beyond[rows, index]], axis=2)
+        both = both.reshape(-1, 2, resolution.mass_points)
         # Masses are monotone along a path, and so are their logarithms between points; only on the
         # first panel, where they are divided by the position, they need not be.
         slack = np.where(np.repeat(from_start, PARTS)[:, None], np.ptp(both, axis=2), 0.0)

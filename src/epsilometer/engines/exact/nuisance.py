@@ -201,9 +201,7 @@ class CorrelationGrid(NuisanceGrid):
             ("_r", 0, picked % FINE, jitter[1]),
         ):
             masses = mixture.sum(axis=axis)
-            before = np.concatenate([[0.0], np.cumsum(masses)])
-            target = (before[index] + offset * masses[index]) / before[-1]
-            drawn.append(panels.invert(posterior.marginals[name], target))
+            drawn.append(spread_out(posterior.marginals[name], masses, index, offset))
         bound = likelihood.cross_correlation_bound(posterior.counts, drawn[0])
         return {"within_correlation": drawn[0], "cross_correlation": drawn[1] * bound}
 
@@ -218,15 +216,11 @@ class CorrelationGrid(NuisanceGrid):
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray]) -> CorrelationGrid:
         """From the arrays of :meth:`stored` in a file."""
-        grid = cls(
-            reach=(float(arrays["nuisance_box"][0]), float(arrays["nuisance_box"][1])),
-            tau=arrays["nuisance_tau"],
-            r=arrays["nuisance_r"],
-            log_weight=arrays["nuisance_log_weight"],
-        )
-        if len(grid.log_weight) != len(grid.tau) * len(grid.r):
+        tau, r, log_weight = (arrays[f"nuisance_{name}"] for name in ("tau", "r", "log_weight"))
+        if len(log_weight) != len(tau) * len(r):
             raise InputError("expected a weight for every node of the nuisance grid.")
-        return grid
+        low, high = (float(end) for end in arrays["nuisance_box"][:2])
+        return cls(reach=(low, high), tau=tau, r=r, log_weight=log_weight)
 
 
 def _prior_gauss(
@@ -281,6 +275,14 @@ def gauss_of_masses(x: FloatArray, mass: FloatArray, count: int) -> tuple[FloatA
     matrix = np.diag(diagonal) + np.diag(np.sqrt(off[1:]), 1) + np.diag(np.sqrt(off[1:]), -1)
     nodes, vectors = np.linalg.eigh(matrix)
     return nodes, vectors[0] ** 2
+
+
+def spread_out(
+    marginal: PanelDensity, masses: FloatArray, node: IntArray, offset: FloatArray
+) -> FloatArray:
+    """Values at nodes with these masses, each at an ``offset`` within its share of the marginal."""
+    before = np.concatenate([[0.0], np.cumsum(masses)])
+    return panels.invert(marginal, (before[node] + offset * masses[node]) / before[-1])
 
 
 def log_prior_tau(likelihood: CorrelatedCounts, tau: FloatArray) -> FloatArray:

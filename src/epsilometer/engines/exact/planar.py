@@ -120,9 +120,8 @@ def _interpolation(line: _Lines, t: FloatArray, count: int) -> csr_array:
 def _t_breaks(guess: Guess, delta: float, end: float) -> FloatArray:
     """Panels of t, fine near the critical epsilon of any nuisance node, wider beyond."""
     width = float(np.quantile(guess.width, 0.3))
-    criticals = np.quantile(
-        [guess.critical_epsilon(d) for d in (0.0, delta)], [0.0, 0.5, 1.0]
-    ).tolist()
+    ends = [guess.critical_epsilon(d) for d in (0.0, delta)]
+    criticals = np.quantile(ends, [0.0, 0.5, 1.0]).tolist()
     breaks = [0.0]
     while breaks[-1] < end:
         here = breaks[-1]

@@ -117,7 +117,7 @@ def from_solution(
     evidence = float((density * solution.row_mass()).sum())
     marginals: dict[str, PanelDensity] = {}
     if model.epsilon.fixed_value is None:
-        marginals["epsilon"] = PanelDensity(breaks=solution.breaks, values=density)
+        marginals["epsilon"] = PanelDensity(breaks=solution.panels.epsilon, values=density)
     masses = solution.node_masses()
     cells = _cells(solution, masses)
     if model.strength.fixed_value is None:
@@ -155,13 +155,9 @@ def _cells(solution: Solution, masses: FloatArray) -> Cells:
     logs = solution.rows.log_likelihood.reshape(len(mass), -1)[keep]
     several = len(solution.nuisance) > 1
     logs = logs - logs.max(axis=1, keepdims=True) if several else logs[:, :0]
-    return Cells(
-        epsilon=epsilon,
-        row=(keep // (len(mass) // len(epsilon))).astype(np.int64),
-        strength=quadrature.nodes.ravel()[keep],
-        mass=mass[keep],
-        log_nuisance=logs,
-    )
+    row = (keep // (len(mass) // len(epsilon))).astype(np.int64)
+    strength = quadrature.nodes.ravel()[keep]
+    return Cells(epsilon=epsilon, row=row, strength=strength, mass=mass[keep], log_nuisance=logs)
 
 
 STRENGTH_QUANTILES = np.array(
@@ -250,11 +246,9 @@ class _Conditional:
             return cls(points=nodes, cumulative=np.ones(1), after=after)
         low = max(0.0, nodes[0] - 0.5 * (nodes[1] - nodes[0]))
         high = min(1.0, nodes[-1] + 0.5 * (nodes[-1] - nodes[-2]))
-        return cls(
-            points=np.concatenate([[low], nodes, [high]]),
-            cumulative=np.concatenate([[0.0], after - 0.5 * mass, [1.0]]),
-            after=after,
-        )
+        points = np.concatenate([[low], nodes, [high]])
+        cumulative = np.concatenate([[0.0], after - 0.5 * mass, [1.0]])
+        return cls(points=points, cumulative=cumulative, after=after)
 
 
 def _strength(

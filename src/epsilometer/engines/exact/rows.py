@@ -88,13 +88,9 @@ def strength_panels(
         if right != 0:
             log_weights -= right * np.log1p(-inner)
         logs[which] = log_weights
-    live = (np.arange(used.max()) < used[:, None])[:, :, None]
+    logs[np.arange(used.max()) >= used[:, None]] = -np.inf
     return StrengthPanels(
-        breaks=padded,
-        used=used,
-        nodes=nodes,
-        log_weights=np.where(live, logs, -np.inf),
-        barycentric=barycentric,
+        breaks=padded, used=used, nodes=nodes, log_weights=logs, barycentric=barycentric
     )
 
 

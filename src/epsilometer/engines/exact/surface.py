@@ -162,11 +162,8 @@ class AttackSurface:
         """The same likelihood without one base."""
         fewer = self.multiplicity.copy()
         fewer[self.counts.distinct()[1][row]] -= 1
-        refinements = self.refinements.items()
-        others = {
-            refinement: replace(it, multiplicity=fewer, refinements={})
-            for refinement, it in refinements
-        }
+        known = self.refinements.items()
+        others = {step: replace(it, multiplicity=fewer, refinements={}) for step, it in known}
         return replace(self, multiplicity=fewer, refinements=others)
 
     @property

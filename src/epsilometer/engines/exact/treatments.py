@@ -65,9 +65,8 @@ class CellKernel(Kernel):
             self.sides(), (self.inflation_h0, self.inflation_h1), (theta, phi), strict=True
         ):
             rate = np.sin(angle) ** 2
-            ends.append(
-                normal_cells.cell_ends_along(count[first], trials[first], rate, inflation[first])
-            )
+            seen = count[first], trials[first]
+            ends.append(normal_cells.cell_ends_along(*seen, rate, inflation[first]))
             jacobians.append(np.log(np.maximum(np.sin(2 * angle), 1e-300)))
         logs = normal_cells.log_cells_on_grid(ends[0], ends[1], self.correlation[entries])
         return np.asarray(logs + jacobians[0][:, None] + jacobians[1])
@@ -147,8 +146,8 @@ def log_choices(counts: AttackCounts) -> FloatArray:
     """Log of the product of the two binomial coefficients of each base."""
     from scipy.special import gammaln
 
-    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
-    total = sum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1)))
+    sides = counts.by_hypothesis
+    total = sum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in sides)
     return np.asarray(total)
 
 
@@ -196,12 +195,8 @@ def _correlated_kernel(
     return NormalKernel(**columns, log_constant=constant.ravel())
 
 
+BINOMIAL = Treatment(grid=lambda *_: NoNuisance(), kernel=_binomial_kernel, planar=False)
 CORRELATED = Treatment(grid=CorrelationGrid.of_prior, kernel=_correlated_kernel, planar=True)
-register(
-    IndependentBinomial().name,
-    Treatment(
-        grid=lambda likelihood, counts, size: NoNuisance(), kernel=_binomial_kernel, planar=False
-    ),
-)
+register(IndependentBinomial().name, BINOMIAL)
 register(likelihoods.CorrelatedNormal().name, CORRELATED)
 register(likelihoods.CorrelatedCells().name, CORRELATED)

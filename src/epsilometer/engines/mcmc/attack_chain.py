@@ -58,9 +58,7 @@ class AttackChain:
         self.done = 0
         self.accepted, self.tried = np.zeros(2), np.zeros(2)
         informed = settings.auxiliaries.informed
-        self.problem = densities.compile_model(
-            counts, model, columns=kernels.COLUMNS, informed=informed
-        )
+        self.problem = densities.compile_model(counts, model, informed=informed)
         parameters, rates = draw_start(counts, model, rng=rng)
         self.state = State(parameters, np.column_stack([rates, np.zeros(len(counts))]))
         self.free = self.problem.free
@@ -129,9 +127,8 @@ class AttackChain:
         for side, count, trials in (("x", rows["x"], rows["n0"]), ("y", rows["y"], rows["n1"])):
             rest = trials - count
             nearest, farthest = np.minimum(count, rest), np.maximum(count, rest)
-            rows[f"end_{side}"] = np.where(
-                nearest > TAIL_COUNTS, 0.0, np.where(count <= rest, -1.0, 1.0)
-            )
+            nearer = np.where(count <= rest, -1.0, 1.0)
+            rows[f"end_{side}"] = np.where(nearest > TAIL_COUNTS, 0.0, nearer)
             log_tail = betaln(nearest + 1, farthest + 1) - betaln(kernels.TAIL_POWER, farthest + 1)
             rows[f"log_tail_{side}"] = log_tail
             rows[f"centre_{side}"] = np.arcsin(np.sqrt((count + 0.5) / (trials + 1)))
@@ -166,8 +163,7 @@ def draw_start(
     Raises :class:`ContradictionError` if no start has any prior weight.
     """
     size, off_ends = (DRAWS, len(counts)), (1e-12, 1 - 1e-12)
-    x, n0 = counts.false_positives, counts.trials_h0
-    y, n1 = counts.false_negatives, counts.trials_h1
+    (x, n0), (y, n1) = counts.by_hypothesis
     alpha = np.clip(rng.beta(x + 1, n0 - x + 1, size=size), *off_ends)
     beta = np.clip(rng.beta(y + 1, n1 - y + 1, size=size), *off_ends)
     candidates = _candidates(alpha, beta, model, rng)

@@ -176,9 +176,8 @@ def correlations_to_line(problem: CompiledModel, tau: float, rho: float) -> tupl
 def correlations_from_line(problem: CompiledModel, t: float, v: float) -> tuple[float, float]:
     """The inverse of :func:`correlations_to_line`."""
     low, high = problem.tau_bounds
-    tau = low + (high - low) / (
-        1 + math.exp(-min(max(t, -FARTHEST_UNCONSTRAINED), FARTHEST_UNCONSTRAINED))
-    )
+    bounded = min(max(t, -FARTHEST_UNCONSTRAINED), FARTHEST_UNCONSTRAINED)
+    tau = low + (high - low) / (1 + math.exp(-bounded))
     return tau, densities.cross_bound(tau, problem.pairs) * math.tanh(0.5 * v)
 
 

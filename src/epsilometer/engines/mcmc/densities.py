@@ -5,7 +5,6 @@ change here, touch the kernels.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -54,6 +53,15 @@ LARGEST_START = 600.0
 NO_JACOBIAN, NO_AREA = 1, 2
 
 
+#: Columns of rows for the auxiliaries.  Informed, binomial counts: which end has a heavy tail (-1
+#: low, 1 high, 0 none) and the log constant of its ratio.  Informed, correlated counts: centre and
+#: scale of the logistic in the arcsine of the rate's root.  Uniform: the largest log likelihood.
+COLUMNS = (
+    *("end_x", "end_y", "log_tail_x", "log_tail_y"),
+    *("centre_x", "centre_y", "scale_x", "scale_y", "log_top"),
+)
+
+
 class CompiledModel(NamedTuple):
     """Counts and model in the form that compiled code uses."""
 
@@ -76,14 +84,11 @@ class CompiledModel(NamedTuple):
     fault: int = 0
 
 
-def compile_model(
-    counts: AttackCounts, model: CountModel, *, columns: Sequence[str], informed: bool
-) -> CompiledModel:
-    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for more columns."""
+def compile_model(counts: AttackCounts, model: CountModel, *, informed: bool) -> CompiledModel:
+    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for the auxiliaries."""
     priors, named = model.priors_of(counts), model.parameters_of(counts)
-    rows = np.zeros(len(counts), [(name, float) for name in ("x", "n0", "y", "n1", *columns)])
-    rows["x"], rows["n0"] = counts.false_positives, counts.trials_h0
-    rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
+    rows = np.zeros(len(counts), [(name, float) for name in ("x", "n0", "y", "n1", *COLUMNS)])
+    (rows["x"], rows["n0"]), (rows["y"], rows["n1"]) = counts.by_hypothesis
     tau_bounds, tau_scale = (0.0, 0.0), 0.0
     correlated = bool(model.likelihood.parameters)
     if correlated:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer._text import plain
 
 LARGEST_R_HAT = 1.01
 LEAST_EFFECTIVE_SIZE = 400.0
@@ -48,17 +49,8 @@ class Diagnostics:
 
     def to_dict(self) -> dict[str, object]:
         """Plain numbers for JSON, with None for infinity."""
-        return {
-            "converged": self.converged,
-            "acceptance_rate": self.acceptance_rate,
-            "parameters": {
-                name: {
-                    key: value if math.isfinite(value) else None
-                    for key, value in vars(figures).items()
-                }
-                for name, figures in self.parameters.items()
-            },
-        }
+        rate, parameters = self.acceptance_rate, plain(dict(self.parameters))
+        return {"converged": self.converged, "acceptance_rate": rate, "parameters": parameters}
 
 
 NEVER_MOVED = ParameterDiagnostics(
@@ -97,7 +89,5 @@ def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
 
 def diagnose(samples: Mapping[str, FloatArray], *, acceptance_rate: float) -> Diagnostics:
     """Return the diagnostics of all parameters, from draws of shape (chain, draw)."""
-    return Diagnostics(
-        parameters={name: diagnose_parameter(draws) for name, draws in samples.items()},
-        acceptance_rate=acceptance_rate,
-    )
+    parameters = {name: diagnose_parameter(draws) for name, draws in samples.items()}
+    return Diagnostics(parameters=parameters, acceptance_rate=acceptance_rate)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import cpu_count
 from typing import Any, ClassVar
 
@@ -220,19 +220,14 @@ class McmcSettings:
             name: np.stack([chain.kept[:, densities.PARAMETERS.index(name)] for chain in chains])
             for name in model.parameters_of(counts)
         }
-        accepted, tried = (
-            sum(float(getattr(chain, steps).sum()) for chain in chains)
-            for steps in ("accepted", "tried")
-        )
+        accepted = sum(float(chain.accepted.sum()) for chain in chains)
+        tried = sum(float(chain.tried.sum()) for chain in chains)
+        settings, seconds = self.to_dict(), time.perf_counter() - started
+        provenance = Provenance(engine="mcmc", settings=settings, seconds=seconds, seed=self.seed)
         return SamplePosterior(
             counts=counts,
             model=model,
-            provenance=Provenance(
-                engine="mcmc",
-                settings=self.to_dict(),
-                seconds=time.perf_counter() - started,
-                seed=self.seed,
-            ),
+            provenance=provenance,
             engine=self,
             samples=samples,
             diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
@@ -279,7 +274,7 @@ class McmcSettings:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for provenance, without the seed."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        values = dict(vars(self))
         del values["seed"]
         values["auxiliaries"] = type(self.auxiliaries).__name__
         values["proposal"] = {"name": type(self.proposal).__name__, **asdict(self.proposal)}

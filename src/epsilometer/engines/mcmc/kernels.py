@@ -20,24 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilometer._arrays import FloatArray
-from epsilometer.engines.mcmc import densities
-from epsilometer.engines.mcmc.cheap_moves import (
-    FARTHEST_UNCONSTRAINED,
-    State,
-    correlations_from_line,
-    correlations_to_line,
-    log_areas,
-    make_cheap_moves,
-)
+from epsilometer.engines.mcmc import cheap_moves, densities
+from epsilometer.engines.mcmc.cheap_moves import FARTHEST_UNCONSTRAINED, State
 from epsilometer.engines.mcmc.densities import EPSILON, RHO, STRENGTH, TAU, CompiledModel, Rng
-
-#: Columns of rows for the auxiliaries.  Informed, binomial counts: which end has a heavy tail (-1
-#: low, 1 high, 0 none) and the log constant of its ratio.  Informed, correlated counts: centre and
-#: scale of the logistic in the arcsine of the rate's root.  Uniform: the largest log likelihood.
-COLUMNS = (
-    *("end_x", "end_y", "log_tail_x", "log_tail_y"),
-    *("centre_x", "centre_y", "scale_x", "scale_y", "log_top"),
-)
 
 #: Shape of the heavy tail: rates below t have probability of order t ** TAIL_POWER.
 TAIL_POWER = 0.2
@@ -99,9 +84,8 @@ def _factor(
     if not (0 < alpha < 1 and 0 < beta < 1):
         return 0.0
     if not correlated:
-        return math.exp(
-            densities.log_count(base, alpha, beta, 0.0, 0.0, False, False) - base.log_top
-        )
+        log_count = densities.log_count(base, alpha, beta, 0.0, 0.0, False, False)
+        return math.exp(log_count - base.log_top)
     if not informed:
         return 1 / math.sqrt(alpha * (1 - alpha) * beta * (1 - beta))
     u = abs(math.asin(math.sqrt(alpha)) - base.centre_x) / base.scale_x
@@ -235,7 +219,7 @@ def to_line(problem: CompiledModel, draws: FloatArray) -> FloatArray:
         lines[i, EPSILON] = math.log(draws[i, EPSILON])
         lines[i, STRENGTH] = math.log(s / (1 - s)) if 0 < s < 1 else 0.0
         if problem.correlated:
-            t, v = correlations_to_line(problem, draws[i, TAU], draws[i, RHO])
+            t, v = cheap_moves.correlations_to_line(problem, draws[i, TAU], draws[i, RHO])
             lines[i, TAU], lines[i, RHO] = t, v
     return lines
 
@@ -278,7 +262,7 @@ def _propose_tuned(
             1 / (1 + math.exp(-line[STRENGTH])) if line[STRENGTH] > -FARTHEST_UNCONSTRAINED else 0.0
         )
     if problem.correlated and not edges_only:
-        new[TAU], new[RHO] = correlations_from_line(problem, line[TAU], line[RHO])
+        new[TAU], new[RHO] = cheap_moves.correlations_from_line(problem, line[TAU], line[RHO])
 
 
 @densities.compiled
@@ -305,7 +289,7 @@ def _log_proposed(
     log_prior = _log_prior(problem, new, tuned)
     if not log_prior > -math.inf:
         return -math.inf
-    log_ratio = log_areas(problem, old, new)
+    log_ratio = cheap_moves.log_areas(problem, old, new)
     if not jump:
         log_ratio += log_prior - _log_prior(problem, old, tuned)
         if not tuned and problem.free[EPSILON]:
@@ -337,7 +321,7 @@ def run(
     tuned = proposal.tuned
     splits = tuned and problem.correlated and (problem.free[EPSILON] or problem.free[STRENGTH])
     for i in range(len(draws)):
-        if tuned and make_cheap_moves(rng, problem, state):
+        if tuned and cheap_moves.make_cheap_moves(rng, problem, state):
             refresh_factors(problem, latents)
         jump = tuned and problem.free[STRENGTH] and rng.random() < PRIOR_JUMP
         edges_only = splits and rng.random() < EDGES_ONLY

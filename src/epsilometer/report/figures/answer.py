@@ -15,16 +15,7 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import Proof, rounded_down
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import (
-    Axis,
-    Band,
-    Line,
-    Mark,
-    Note,
-    Plot,
-    Points,
-    ReferenceLine,
-)
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Note, Plot, Points, Reference
 
 #: Points of a density or a curve, besides some at its own quantiles.
 POINTS = 240
@@ -56,31 +47,28 @@ def answer_chart(result: Result) -> Chart:
     drawn = claim is not None and claim < FARTHEST_CLAIM * end
     marks: list[Mark] = []
     for place, (parameter, name, colour) in enumerate(rows, start=1):
+        low, high = posterior.credible_interval(parameter, level)
         if isinstance(result, CurveResult) and parameter == "shown":
             low, high = result.shown
+            # An interval as narrow as what can be shown at all is its lower end.
+            said = pair_text(low, high) if high - low > 0.01 else f"at least {low:.2f}"
+            at = low
             middle = min(max(posterior.median("shown"), low), high)
-            marks += [
-                *_row(place, low, middle, high, colour, name),
-                Note(_shown_text(low, high), place, low),
-            ]
+            look: dict[str, Any] = {"bar": 3, "rows": [[name, said]], "hover": "{0}\n{1}"}
+            marks.append(Points([middle], [place], colour, x_ends=([low], [high]), **look))
         elif open_ended:
-            low, high = posterior.credible_interval(parameter, level)
-            low = max(low, proven)
-            marks += [
-                *_arrow(low, place, colour, end, name),
-                Note(pair_text(low, high), place, low),
-            ]
+            at = max(low, proven)
+            said = pair_text(at, high)
+            marks += _arrow(at, place, colour, end, name)
         else:
-            row = style.interval_row(place, posterior, parameter, level, colour, name)
-            median, ends = (
-                posterior.median(parameter),
-                posterior.credible_interval(parameter, level),
-            )
-            marks += [row, Note(estimate_text(median, *ends), place, median)]
+            at = posterior.median(parameter)
+            said = estimate_text(at, low, high)
+            marks.append(style.interval_row(place, posterior, parameter, level, colour, name))
+        marks.append(Note(said, place, at))
     if claim is not None and drawn:
         end = max(end, 1.15 * claim)
-        look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
-        marks.append(ReferenceLine(x=claim, label=f"claim {claim:.4g}", **look))
+        line: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
+        marks.append(Reference(x=claim, label=f"claim {claim:.4g}", **line))
     floor = len(rows) + 0.65
     marks += _proven(result.proof, end)
     names = ["proven", *(name for _, name, _ in rows)]
@@ -89,19 +77,17 @@ def answer_chart(result: Result) -> Chart:
         names.append("posterior")
     words = ["proven", "estimated"] if units is None else ["proven", "shown", "estimated"]
     words += [] if claim is None else ["claimed"]
+    lines = len(rows) + (1 if open_ended else 3)
     plot = Plot(
         Axis(f"epsilon at delta = {posterior.model.delta:g}", (0, end)),
         Axis("", (-0.55, floor + 0.1 + (0.0 if open_ended else DENSITY_ROWS)), names=names),
         marks,
         legend=False,
-        page_height=62 * (len(rows) + (1 if open_ended else 3)),
+        page_height=62 * lines,
     )
-    return Chart(
-        title=f"Epsilon: {', '.join(words[:-1])} and {words[-1]}",
-        caption=_caption(result, units, claim_is_drawn=drawn),
-        plots=[plot],
-        size=(7.2, 0.62 * (len(rows) + (1 if open_ended else 3)) + 1.0),
-    )
+    title = f"Epsilon: {', '.join(words[:-1])} and {words[-1]}"
+    caption = _caption(result, units, claim_is_drawn=drawn)
+    return Chart(title=title, caption=caption, plots=[plot], size=(7.2, 0.62 * lines + 1.0))
 
 
 def _proven(proof: Proof | None, end: float) -> list[Mark]:
@@ -121,16 +107,6 @@ def _arrow(low: float, row: int, colour: str, end: float, name: str, said: str =
         Points([low], [row], colour, name, symbol="end", size=9, hover=hover),
         Points([0.985 * end], [row], colour, symbol="arrow", size=6),
     ]
-
-
-def _shown_text(low: float, high: float) -> str:
-    """An interval, or its lower end if it is as narrow as what can be shown at all."""
-    return pair_text(low, high) if high - low > 0.01 else f"at least {low:.2f}"
-
-
-def _row(row: int, low: float, middle: float, high: float, colour: str, name: str) -> list[Mark]:
-    look: dict[str, Any] = {"rows": [[name, _shown_text(low, high)]], "hover": "{0}\n{1}"}
-    return [Points([middle], [row], colour, x_ends=([low], [high]), bar=3, **look)]
 
 
 def _density(result: Result, floor: float, end: float) -> list[Mark]:
@@ -205,8 +181,8 @@ def exceedance_chart(result: Result) -> Chart:
     marks: list[Mark] = [
         Line(x, after, "blue", "posterior", width=1.8, hover=hover[0]),
         Line(x, before, "grey", "prior", width=1.2, dash="dash", hover=hover[1]),
-        ReferenceLine(y=low),
-        ReferenceLine(y=high),
+        Reference(y=low),
+        Reference(y=high),
     ]
     if claim is not None:
         above = posterior.probability_above("epsilon", claim)
@@ -219,14 +195,13 @@ def exceedance_chart(result: Result) -> Chart:
             caption += " The claim is to the right of the plot."
         else:
             said = "claim {x:.4g}: exceeded with probability {y:.4f}"
-            marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
+            marks.append(Reference(x=claim, colour="orange", width=1.2, dash="solid"))
             marks.append(Points([claim], [above], "orange", f"claim {claim:.4g}", hover=said))
     no_leak = style.no_leak_text(posterior)
     if no_leak:
         caption += f" The curve starts below 1: with probability {no_leak} nothing leaks."
-    plot = Plot(
-        Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
-    )
+    up = Axis("probability of a larger epsilon", (-0.02, 1.02))
+    plot = Plot(Axis("epsilon", (0, x[-1])), up, marks)
     title = "Probability that epsilon exceeds a value"
     return Chart(title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
 

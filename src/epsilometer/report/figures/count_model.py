@@ -14,16 +14,7 @@ from epsilometer.model.region import critical_epsilon
 from epsilometer.posteriors.posterior import CountPosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import (
-    Axis,
-    Band,
-    HeatMap,
-    Line,
-    Mark,
-    Plot,
-    Points,
-    ReferenceLine,
-)
+from epsilometer.report.figures.marks import Axis, Band, Heat, Line, Mark, Plot, Points, Reference
 from epsilometer.report.text.rows import LABELS
 
 #: Grid points along each axis.
@@ -62,10 +53,9 @@ def region_chart(result: CountResult) -> Chart:
         edges += [(low, text, "dash"), (high, None, "dash")]
     ticks = (np.arange(POINTS) + 0.5) / POINTS
     shade = region_probability(posterior, ticks[None, :], ticks[:, None])
-    hover = (
-        "false-positive rate {x:.3g}, false-negative rate {y:.3g}\nallowed with probability {z:.3f}"
-    )
-    marks: list[Mark] = [HeatMap(ticks, ticks, shade, hover)]
+    hover = "false-positive rate {x:.3g}, false-negative rate {y:.3g}"
+    hover += "\nallowed with probability {z:.3f}"
+    marks: list[Mark] = [Heat(ticks, ticks, shade, hover)]
     for epsilon, label, dash in edges:
         x, y = region_boundary(epsilon, delta)
         # Both edges as one line, so that the legend has one entry.
@@ -219,7 +209,7 @@ def rank_marks(draws: FloatArray) -> list[Mark]:
     shares = rank_counts(draws) / (draws.shape[1] / RANK_BINS)
     x = (np.arange(RANK_BINS) + 0.5) / RANK_BINS
     hover, look = "{y:.2f} of a uniform share", {"width": 1.2}
-    return [*_each_chain(((x, row) for row in shares), hover, **look), ReferenceLine(y=1)]
+    return [*_each_chain(((x, row) for row in shares), hover, **look), Reference(y=1)]
 
 
 def _each_chain(

@@ -13,7 +13,7 @@ from epsilometer.judgement.units import units_of
 from epsilometer.model.base_scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Reference
 
 #: Maximum number of ROC curves.
 MOST_ROCS = 12
@@ -62,10 +62,8 @@ def roc_chart(result: CurveResult) -> Chart:
     finest = 0.5 / int(result.scores.trials_h0[numbers].max())
     rates = np.geomspace(finest, 1.0, RATES)
     limit = 1 - result.posterior.trade_off(rates, [0.5])[0]
-    plots = [
-        _roc_plot(result, leak, number, rates, limit)
-        for leak, number in zip(drawn, numbers, strict=True)
-    ]
+    pairs = zip(drawn, numbers, strict=True)
+    plots = [_roc_plot(result, leak, number, rates, limit) for leak, number in pairs]
     caption = (
         f"Orange: observed (true positives: {units.with_point}; false positives: {units.without}). "
         f"Blue: the posterior of the true curve, median and {percent(result.level)} band. Dotted: "
@@ -75,13 +73,9 @@ def roc_chart(result: CurveResult) -> Chart:
     if any(base.grouped for base in result.scores.bases):
         caption += " Dots: counts; the line between them is only a guide."
     columns = min(3, len(plots))
-    return Chart(
-        title=f"ROC curve of each {units.base}",
-        caption=caption + _only(result, len(drawn)),
-        plots=plots,
-        size=(3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5),
-        columns=columns,
-    )
+    title, caption = f"ROC curve of each {units.base}", caption + _only(result, len(drawn))
+    size = (3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5)
+    return Chart(title=title, caption=caption, plots=plots, size=size, columns=columns)
 
 
 def _only(result: CurveResult, drawn: int) -> str:
@@ -161,7 +155,7 @@ def leaks_chart(result: CurveResult) -> Chart:
         f"{units.base} and of each {units.base}.{_only(result, len(drawn))}",
         plots=[
             style.interval_plot(
-                "epsilon", names, [*answers, ReferenceLine(y=1.5), dots], (0, 1.05 * end or 1.0)
+                "epsilon", names, [*answers, Reference(y=1.5), dots], (0, 1.05 * end or 1.0)
             )
         ],
         size=(6.6, 1.6 + 0.24 * len(names)),

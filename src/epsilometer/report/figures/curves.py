@@ -10,7 +10,7 @@ from epsilometer.attacks.result import ErrorCurves
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Band, Line, Mark, ReferenceLine
+from epsilometer.report.figures.marks import Band, Line, Mark, Reference
 
 #: Maximum number of curves drawn; for more bases the middle 90 % are shaded too.
 MOST_LINES = 40
@@ -55,7 +55,7 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     rates.append(Line([0, 1], [0, 1], "grey", width=1, dash="dot"))
     if target_alpha is not None:
         caption += f" The counts are those at the target rate {target_alpha:g}."
-        rates.append(ReferenceLine(x=target_alpha, colour="orange", width=1.2, dash="solid"))
+        rates.append(Reference(x=target_alpha, colour="orange", width=1.2, dash="solid"))
     if len(chosen) < bases:
         caption += f" Only {len(chosen)} of {bases:,} bases are drawn, and the middle 90 % of all."
     plots = [

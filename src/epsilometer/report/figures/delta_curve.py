@@ -9,7 +9,7 @@ from epsilometer.judgement.curve_result import NO_LIMIT
 from epsilometer.judgement.units import units_of
 from epsilometer.posteriors.over_delta import DeltaCurve
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Reference
 from epsilometer.report.text.over_delta import OverDelta
 
 #: In units of where the band ends: claims beyond that are not shown, they would flatten the band.
@@ -55,12 +55,8 @@ def delta_curve_chart(over: OverDelta) -> Chart:
     up = Axis("epsilon", logarithmic=True) if wide else Axis("epsilon", (0, top))
     ends = 0.8 * float(x[0]), min(1.25 * float(x[-1]), 1.0)
     plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), up, [*marks, *claims])
-    return Chart(
-        title="Epsilon over delta",
-        caption=f"{caption} {said}".strip(),
-        plots=[plot],
-        size=(6.8, 4.6),
-    )
+    caption = f"{caption} {said}".strip()
+    return Chart(title="Epsilon over delta", caption=caption, plots=[plot], size=(6.8, 4.6))
 
 
 def _caption(over: OverDelta, *, finite: bool) -> str:
@@ -99,7 +95,7 @@ def _own_delta(over: OverDelta) -> list[Mark]:
     hover = f"the delta of this result: {delta:g}"
     place = Points([delta], [float(posterior.median("epsilon"))], "green", label, symbol="square",
                    size=7, hover=hover)  # fmt: skip
-    return [ReferenceLine(x=delta), place]
+    return [Reference(x=delta), place]
 
 
 def _bands(x: FloatArray, lines: FloatArray, over: OverDelta) -> list[Mark]:

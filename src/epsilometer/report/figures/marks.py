@@ -6,6 +6,8 @@ Sizes are in points, as in print; the page scales them.  Colours are names from 
 ``{z}``, ``{label}`` and ``{0}``, ``{1}``, ... for the entries of that value's row in ``rows``.  A line
 break starts a new line; the first of several lines is printed in bold.  The text filled in is never
 read as a template, so any name may be used.
+
+The page knows a mark by the name of its class, in small letters.
 """
 
 from collections.abc import Sequence
@@ -76,7 +78,7 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class HeatMap:
+class Heat:
     """Probabilities ``z[y, x]`` as shades of blue; NaN is left blank.
 
     ``x`` and ``y`` are evenly spaced.
@@ -89,7 +91,7 @@ class HeatMap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReferenceLine:
+class Reference:
     """A straight line across the plot at one value of x or of y, with an optional label at its end."""
 
     x: float | None = None
@@ -109,7 +111,7 @@ class Note:
     x: float
 
 
-Mark = Line | Band | Points | HeatMap | ReferenceLine | Note
+Mark = Line | Band | Points | Heat | Reference | Note
 
 
 @dataclass(frozen=True, eq=False)

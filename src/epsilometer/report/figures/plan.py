@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 from epsilometer._text import percent
 from epsilometer.planning.goals import IntervalWidth, ProvenEpsilon
 from epsilometer.report.figures import style
-from epsilometer.report.figures.marks import (
-    Axis,
-    Line,
-    Mark,
-    Note,
-    Plot,
-    Points,
-    ReferenceLine,
-    Sheet,
-)
+from epsilometer.report.figures.marks import Axis, Line, Mark, Note, Plot, Points, Reference, Sheet
 
 if TYPE_CHECKING:
     from epsilometer.planning.plan import AuditPlan
@@ -35,19 +26,14 @@ def plan_sheet(plan: AuditPlan) -> Sheet:
     value = "width" if estimated else "proven"
     wanted = plan.goal(IntervalWidth if estimated else ProvenEpsilon)
     values: list[Mark] = []
-    shares: list[Mark] = [ReferenceLine(y=plan.wanted_probability, dash="dash", width=1)]
+    shares: list[Mark] = [Reference(y=plan.wanted_probability, dash="dash", width=1)]
     if wanted is not None:
         goal = wanted.at_most if estimated else wanted.at_least
         most = max(design.sizes[across] for design in plan.designs)
-        values += [
-            ReferenceLine(y=goal, dash="dash", width=1),
-            Note(f"wanted: {goal:g}", goal, most),
-        ]
+        values += [Reference(y=goal, dash="dash", width=1), Note(f"wanted: {goal:g}", goal, most)]
     for number, group in enumerate(sorted({design.sizes[by] for design in plan.designs})):
-        mine = sorted(
-            (design for design in plan.designs if design.sizes[by] == group),
-            key=lambda design: design.sizes[across],
-        )
+        mine = [design for design in plan.designs if design.sizes[by] == group]
+        mine.sort(key=lambda design: design.sizes[across])
         x, colour = [d.sizes[across] for d in mine], style.SEVERAL[number % len(style.SEVERAL)]
         y, share = [getattr(d, value) for d in mine], [d.probability for d in mine]
         label = f"{group:,} {by if group != 1 else by.removesuffix('s')}"
@@ -60,9 +46,8 @@ def plan_sheet(plan: AuditPlan) -> Sheet:
             low, high = ([getattr(design, f"{end}_{value}")] for end in ("low", "high"))
             error, middle = design.standard_error, design.probability
             ends = [max(middle - error, 0.0)], [min(middle + error, 1.0)]
-            values.append(
-                Points([at], [getattr(design, value)], colour, y_ends=(low, high), **look)
-            )
+            found = [getattr(design, value)]
+            values.append(Points([at], found, colour, y_ends=(low, high), **look))
             shares.append(Points([at], [middle], colour, y_ends=ends, **look))
     title = f"width of the {percent(plan.level)} interval" if estimated else "proven epsilon"
     size = Axis(across, logarithmic=True, plain=True)

@@ -70,9 +70,8 @@ def predicted_marks(
     """Observed values as dots on bars of predicted ones; those that are ``odd`` are purple."""
     bars = np.repeat(x, 3), np.stack([low, high, np.full(len(x), np.nan)], axis=1).ravel()
     width = float(np.clip(90 / len(x), 1.5, 5))
-    marks: list[Mark] = [
-        Line(*bars, "blue", f"predicted, {percent(level)}", width=width, opacity=0.4)
-    ]
+    label = f"predicted, {percent(level)}"
+    marks: list[Mark] = [Line(*bars, "blue", label, width=width, opacity=0.4)]
     wrong = np.zeros(len(x), dtype=bool) if odd is None else odd
     for places, colour, label in (
         (np.flatnonzero(~wrong), "orange", "observed"),

@@ -6,7 +6,7 @@ from epsilometer._text import capital
 from epsilometer.judgement.result import Result
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Line, Plot, Points, ReferenceLine
+from epsilometer.report.figures.marks import Axis, Line, Plot, Points, Reference
 
 
 def proof_chart(result: Result) -> Chart | None:
@@ -34,13 +34,9 @@ def proof_chart(result: Result) -> Chart | None:
         [
             Line([0, *pairs], [0, *powers], "purple", "capital", hover=hover),
             Points([best], [log_capital / math.log(10)], "purple"),
-            ReferenceLine(y=refuted, colour="orange", label="refuted"),
+            Reference(y=refuted, colour="orange", label="refuted"),
         ],
         legend=False,
     )
-    return Chart(
-        title="Where the proof comes from",
-        caption=caption,
-        plots=[plot],
-        size=(7.2, 3.4),
-    )
+    title = "Where the proof comes from"
+    return Chart(title=title, caption=caption, plots=[plot], size=(7.2, 3.4))

@@ -16,15 +16,6 @@ from epsilometer.report.figures import marks, style
 #: One plot of the page: title, axes ``x`` and ``y``, and its ``marks``, each with its kind.
 Panel = dict[str, Any]
 
-KINDS = {
-    marks.Line: "line",
-    marks.Band: "band",
-    marks.Points: "points",
-    marks.HeatMap: "heat",
-    marks.ReferenceLine: "reference",
-    marks.Note: "note",
-}
-
 #: Significant digits of numbers on the page; hover texts show four.
 DIGITS = 5
 
@@ -37,15 +28,12 @@ def panel(plot: marks.Plot) -> Panel:
     page_panel: Panel = {
         "x": _described(plot.x),
         "y": _described(plot.y),
-        "marks": [{"kind": KINDS[type(mark)]} | _described(mark) for mark in plot.marks],
+        "marks": [{"kind": type(mark).__name__.lower()} | _described(mark) for mark in plot.marks],
         "legend": plot.legend,
         "square": plot.square,
     }
-    if plot.title is not None:
-        page_panel["title"] = plot.title
-    if plot.page_height is not None:
-        page_panel["height"] = plot.page_height
-    return page_panel
+    more = {"title": plot.title, "height": plot.page_height}
+    return page_panel | {name: value for name, value in more.items() if value is not None}
 
 
 def _described(item: marks.Mark | marks.Axis) -> dict[str, Any]:

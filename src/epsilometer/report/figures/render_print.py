@@ -108,9 +108,8 @@ def _set_axis(axes: Axes, which: str, axis: marks.Axis) -> None:
         drawn.set_ticks(range(len(names)), names, fontsize=8.5)
     else:
         # Few ticks, and a common offset where the range is narrow, so that labels never collide.
-        drawn.set_major_locator(
-            MaxNLocator(6, steps=[1, 2, 5, 10], integer=axis.whole, min_n_ticks=1)
-        )
+        few = MaxNLocator(6, steps=[1, 2, 5, 10], integer=axis.whole, min_n_ticks=1)
+        drawn.set_major_locator(few)
     if axis.ends is not None:
         set_ends(*axis.ends)
     elif axis.from_zero:
@@ -130,13 +129,13 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
             look = {"facecolor": "none", "edgecolor": colour, "hatch": "////"}
         look |= {"alpha": mark.opacity, "linewidth": 0, "label": mark.label}
         axes.fill_between(mark.x, low, mark.high, **look)
-    elif isinstance(mark, marks.HeatMap):
+    elif isinstance(mark, marks.Heat):
         from matplotlib.colors import LinearSegmentedColormap
 
         shades = LinearSegmentedColormap.from_list("heat", SHADES)
         axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True,
                         shading="gouraud")  # fmt: skip
-    elif isinstance(mark, marks.ReferenceLine):
+    elif isinstance(mark, marks.Reference):
         across: Any = axes.axhline if mark.x is None else axes.axvline
         look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
         across(mark.y if mark.x is None else mark.x, linestyle=DASHES[mark.dash], **look)

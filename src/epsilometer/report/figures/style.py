@@ -127,11 +127,10 @@ def unit_square(x: str, y: str, marks: Sequence[Mark]) -> Plot:
 def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
     """Rows with name, counts and rates of each base, and the hover template for them."""
     columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
+    bases = zip(counts.names, *(column.tolist() for column in columns), strict=True)
     rows = [
         [shortened(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
-        for name, x, n0, y, n1 in zip(
-            counts.names, *(column.tolist() for column in columns), strict=True
-        )
+        for name, x, n0, y, n1 in bases
     ]
     return rows, ("{0}\nfalse positives {1}\nfalse negatives {2}")
 

@@ -50,11 +50,7 @@ class Download(NamedTuple):
 
 
 def fill(
-    result: Result,
-    *,
-    charts: Sequence[Chart],
-    downloads: Sequence[Download],
-    **sections: Any,
+    result: Result, *, charts: Sequence[Chart], downloads: Sequence[Download], **sections: Any
 ) -> str:
     """The whole page; the first figure leads it."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -62,6 +58,9 @@ def fill(
 
     counted_bases = units_of(result.data).bases(len(result.data))
     scripts = [script(_text(name)) for name in SCRIPTS]
+    verdict, headline = result.verdict, ""
+    if verdict is not None:  # without the label, which is shown above it
+        headline = capital(sentences.verdict_sentence(result).removeprefix(f"{verdict.label}: "))
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -83,34 +82,23 @@ def fill(
         counted_bases=counted_bases,
         made_from=result.made_from,
         open_table=len(result.data) <= MOST_OPEN_ROWS,
-        **_answer(result),
+        badge="ESTIMATE" if verdict is None else verdict.label,
+        headline=headline,
+        answers=sentences.answers(result),
+        next_step=result.next_step,
+        after=sentences.after_verdict(result),
+        verdict=verdict,
+        thresholds=result.question.thresholds,
+        warnings=[_files.printable(text) for text in result.warnings],
+        what_if=result.what_if,
+        parameters=answer_table(result).cells(),
+        proven=capital(f"{sentences.proven_fact(result)}."),
+        meaning=sentences.meaning_of_epsilon(result),
+        settled=sentences.settled_claims(result),
+        assumptions=sentences.all_assumptions(result),
+        facts=[(label, _files.printable(text)) for label, text in provenance_facts(result)],
         **sections,
     )
-
-
-def _answer(result: Result) -> dict[str, Any]:
-    """What every page says of its result."""
-    verdict = result.verdict
-    headline = ""
-    if verdict is not None:  # without the label, which is shown above it
-        headline = capital(sentences.verdict_sentence(result).removeprefix(f"{verdict.label}: "))
-    return {
-        "badge": "ESTIMATE" if verdict is None else verdict.label,
-        "headline": headline,
-        "answers": sentences.answers(result),
-        "next_step": result.next_step,
-        "after": sentences.after_verdict(result),
-        "verdict": verdict,
-        "thresholds": result.question.thresholds,
-        "warnings": [_files.printable(text) for text in result.warnings],
-        "what_if": result.what_if,
-        "parameters": answer_table(result).cells(),
-        "proven": capital(f"{sentences.proven_fact(result)}."),
-        "meaning": sentences.meaning_of_epsilon(result),
-        "settled": sentences.settled_claims(result),
-        "assumptions": sentences.all_assumptions(result),
-        "facts": [(label, _files.printable(text)) for label, text in provenance_facts(result)],
-    }
 
 
 def _shared_downloads(result: Result) -> list[Download]:
@@ -146,9 +134,8 @@ def script(text: str) -> str:
 
 def _policy(*scripts: str) -> str:
     """The content security policy: run the page's own scripts, load nothing."""
-    hashes = " ".join(
-        f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'" for text in scripts
-    )
+    digests = (hashlib.sha256(text.encode()).digest() for text in scripts)
+    hashes = " ".join(f"'sha256-{_base64(digest)}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"

@@ -19,19 +19,10 @@ from epsilometer.judgement.result import Result
 from epsilometer.judgement.units import ONE_RUN_SHORT, SHARED_ESTIMATE, units_of
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page.frame import Download, fill
+from epsilometer.report.text import rows
 from epsilometer.report.text.facts import extrapolation_fact, family_fact, strength_fact
 from epsilometer.report.text.over_delta import over_delta_of, table_over_delta
-from epsilometer.report.text.rows import (
-    LABELS,
-    Rows,
-    base_table,
-    counts_table,
-    evidence_table,
-    leak_table,
-    models_table,
-    predictive_table,
-    roc_table,
-)
+from epsilometer.report.text.rows import LABELS, Rows
 from epsilometer.report.text.values import counts_csv, curves_csv, leaks_csv
 
 #: Smaller probabilities are shown as "below" this.
@@ -55,12 +46,9 @@ def render(result: Result, charts: Sequence[Chart]) -> str:
         here = f"The rest of this page is about delta = {result.delta:g}."
         tables["delta-curve"] = table.cells(), [here, *table.notes]
     if result.proof is not None and result.proof.evidence is not None:
-        tables["proof"] = evidence_table(result.proof.evidence).cells(), []
-    if isinstance(result, CurveResult):
-        sections = _of_curves(result)
-    else:
-        assert isinstance(result, CountResult)
-        sections = _of_counts(result)
+        tables["proof"] = rows.evidence_table(result.proof.evidence).cells(), []
+    assert isinstance(result, CountResult | CurveResult)
+    sections = _of_curves(result) if isinstance(result, CurveResult) else _of_counts(result)
     tables |= sections.pop("tables")
     missing: dict[str, Any] = {"strength": "", "about": [], "models": None, "beside": None}
     return fill(result, charts=charts, tables=tables, **(missing | sections))
@@ -77,7 +65,7 @@ def _of_counts(result: CountResult) -> dict[str, Any]:
         "downloads": downloads,
         "strength": STRENGTH if estimated else "",
         "tables": _tables_of_counts(result),
-        "bases": base_table(result).cells(whole=True),
+        "bases": rows.base_table(result).cells(whole=True),
         "bases_title": "Every base",
         "bases_summary": "with counts",
         "bases_note": _most_influential(result.influence),
@@ -97,9 +85,9 @@ def _of_curves(result: CurveResult) -> dict[str, Any]:
         "about": about(result),
         "tables": {
             "families": (_families(result), misfits),
-            "predictive": (roc_table(result.predictive).cells(), []),
+            "predictive": (rows.roc_table(result.predictive).cells(), []),
         },
-        "bases": leak_table(result).cells(whole=True),
+        "bases": rows.leak_table(result).cells(whole=True),
         "bases_title": units.section,
         "bases_summary": "worst first",
         "bases_note": units.note,
@@ -120,9 +108,8 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
     if result.scores.models is not None:
         facts.append(("shared models", SHARED_ESTIMATE))
     if before:
-        facts.append(
-            ("no leak at all", f"probability {probability_text(nothing)} (prior: {before:g}).")
-        )
+        said = f"probability {probability_text(nothing)} (prior: {before:g})."
+        facts.append(("no leak at all", said))
     return [(label, capital(text)) for label, text in facts]
 
 
@@ -130,24 +117,24 @@ def about(result: CurveResult) -> list[tuple[str, str]]:
 
 
 def _tables_of_counts(result: CountResult) -> Tables:
-    tables: Tables = {"predictive": (predictive_table(result.predictive).cells(), [])}
+    tables: Tables = {"predictive": (rows.predictive_table(result.predictive).cells(), [])}
     chains = result.posterior.chains
     if chains is not None:
-        rows: Rows = [("", "R-hat", "effective draws (bulk)", "(tail)")]
+        listed: Rows = [("", "R-hat", "effective draws (bulk)", "(tail)")]
         for name, found in chains.diagnostics.parameters.items():
             r_hat = f"{found.r_hat:.4f}" if math.isfinite(found.r_hat) else "infinite"
             sizes = found.bulk_effective_size, found.tail_effective_size
-            rows.append((LABELS[name], r_hat, *(f"{size:,.0f}" for size in sizes)))
-        tables["ranks"] = rows, []
+            listed.append((LABELS[name], r_hat, *(f"{size:,.0f}" for size in sizes)))
+        tables["ranks"] = listed, []
     return tables
 
 
 def _other_models(models: ModelComparison, level: float) -> tuple[Rows, list[str]]:
     """Other models with their evidence in words, and notes."""
-    table = models_table(models, level)
+    table = rows.models_table(models, level)
     words = ["evidence", *(each.interpretation for each in models.assumptions)]
-    rows = [(*row, word) for row, word in zip(table.cells(), words, strict=True)]
-    return rows, list(table.notes)
+    listed = [(*row, word) for row, word in zip(table.cells(), words, strict=True)]
+    return listed, list(table.notes)
 
 
 def _most_influential(influence: Influence | None) -> str:
@@ -167,21 +154,20 @@ def _most_influential(influence: Influence | None) -> str:
 def _families(result: CurveResult) -> Rows:
     """Families with their mixtures, except improbable ones; the heading first."""
     mixtures = {"mechanism": "the algorithm", "attack": "the attacks"}
-    rows: Rows = [("family", "mixing", "of", "probability", "prior")]
+    listed: Rows = [("family", "mixing", "of", "probability", "prior")]
     families = result.posterior.families
     kept = [row for row in families if row.probability >= NEGLIGIBLE_FAMILY]
     for row in kept:
         mixed = row.interpretation in mixtures
         words = (f"{row.mixing:g}", mixtures[row.interpretation]) if mixed else ("none", "")
         numbers = probability_text(row.probability), f"{row.prior:.3f}"
-        rows.append((row.family, *words, *numbers))
+        listed.append((row.family, *words, *numbers))
     rest = families[len(kept) :]
     if rest:
         before = sum(row.prior for row in rest)
-        rows.append(
-            (f"{len(rest)} others", "", "", f"below {NEGLIGIBLE_FAMILY:g} each", f"{before:.3f}")
-        )
-    return rows
+        below = f"below {NEGLIGIBLE_FAMILY:g} each"
+        listed.append((f"{len(rest)} others", "", "", below, f"{before:.3f}"))
+    return listed
 
 
 def _beside(result: CurveResult, beside: CountResult) -> dict[str, Any]:
@@ -207,5 +193,5 @@ def _beside(result: CurveResult, beside: CountResult) -> dict[str, Any]:
         "sentences": sentences,
         "answers": answers,
         "summary": f"Counts of {counted(len(beside.counts), 'base')}{at}",
-        "counts": counts_table(beside.counts).cells(whole=True),
+        "counts": rows.counts_table(beside.counts).cells(whole=True),
     }

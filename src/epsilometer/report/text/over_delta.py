@@ -106,11 +106,9 @@ def table_over_delta(over: OverDelta, *, small: bool = False) -> Table:
         if row["probability_above"] is not None:  # never rounded to 0 or 1
             row["probability_above"] = probability_text(row["probability_above"]).partition(" (")[0]
     words = [name.replace("probability_above", "P(above)").replace("_", " ") for name in names]
-    return Table(
-        columns=("delta", *words),
-        rows=[(f"{row['delta']:.3g}", *(row[name] for name in names)) for row in rows],
-        notes=[] if small else over.curve.notes(over.level),
-    )
+    listed = [(f"{row['delta']:.3g}", *(row[name] for name in names)) for row in rows]
+    notes = [] if small else over.curve.notes(over.level)
+    return Table(columns=("delta", *words), rows=listed, notes=notes)
 
 
 def lines_over_delta(over: OverDelta) -> list[str]:
@@ -128,9 +126,8 @@ def lines_over_delta(over: OverDelta) -> list[str]:
 def csv_over_delta(over: OverDelta) -> str:
     """CSV with one row per delta, in full precision."""
     rows = items(over)
-    cells = [
-        ["" if value is None else value for value in plain(list(row.values()))] for row in rows
-    ]
+    listed = (plain(list(row.values())) for row in rows)
+    cells = [["" if value is None else value for value in values] for values in listed]
     return _files.csv_text(tuple(rows[0]), cells)
 
 

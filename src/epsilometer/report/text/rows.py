@@ -4,7 +4,7 @@ Each is described once; the terminal, the page, notebooks and `summary()` show t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,17 +62,27 @@ def labels_of(posterior: CountPosterior | CurvePosterior) -> dict[str, str]:
     return {name: label for name, label in LABELS.items() if name in wanted}
 
 
+def parameter_values(
+    posterior: CountPosterior | CurvePosterior, names: Iterable[str], level: float
+) -> dict[str, Any]:
+    """Mean, median and credible interval of each named parameter."""
+    values: dict[str, Any] = {}
+    for name in names:
+        low, high = posterior.credible_interval(name, level)
+        # Without an upper limit, means and medians are the prior's.
+        middle: dict[str, Any] = {"mean": posterior.mean(name), "median": posterior.median(name)}
+        middle = middle if np.isfinite(high) else dict.fromkeys(middle)
+        values[name] = middle | {"interval": [low, high], "level": level}
+    return values
+
+
 def parameter_table(posterior: CountPosterior | CurvePosterior, level: float = LEVEL) -> Table:
     """Median, interval and mean of each parameter."""
     rows: list[tuple[Cell, ...]] = []
-    for name, label in labels_of(posterior).items():
+    labels = labels_of(posterior)
+    for name, known in parameter_values(posterior, labels, level).items():
         fixed = "" if name in posterior.parameters else " (fixed)"
-        low, high = posterior.credible_interval(name, level)
-        # Without an upper limit, means and medians are the prior's.
-        middle = (
-            (posterior.median(name), posterior.mean(name)) if np.isfinite(high) else (None, None)
-        )
-        rows.append((f"{label}{fixed}", middle[0], low, high, middle[1]))
+        rows.append((f"{labels[name]}{fixed}", known["median"], *known["interval"], known["mean"]))
     notes = [f"delta = {posterior.model.delta:g}; {posterior.engine_description}."]
     columns = ("", "median", *tails(level), "mean")
     return Table(columns=columns, rows=rows, notes=[*posterior.warnings, *notes])
@@ -166,10 +176,8 @@ def base_table(result: CountResult) -> Table:
 def roc_table(found: RocCheck) -> Table:
     """Each statistic of the ROC curves over all bases, and how well it fits."""
     means = found.observed.mean(axis=0).tolist()
-    rows = [
-        (name, mean, *pair)
-        for name, mean, pair in zip(found.statistics, means, found.overall.tolist(), strict=True)
-    ]
+    tested = zip(found.statistics, means, found.overall.tolist(), strict=True)
+    rows = [(name, mean, *pair) for name, mean, pair in tested]
     columns = ("statistic", "mean over bases", "p-value of the mean", "p-value of the spread")
     notes = [f"Surprising: {surprise}." for surprise in found.surprising[:5]]
     return Table(columns=columns, rows=rows, notes=notes or ["Nothing is surprising."])
@@ -199,11 +207,9 @@ def predictive_table(found: PredictiveCheck) -> Table:
         (each.name, each.observed, each.low, each.high, each.p_value, each.surprising)
         for each in found.statistics
     ]
-    return Table(
-        columns=("statistic", "observed", *tails(found.level), "p-value", "surprising"),
-        rows=rows,
-        notes=[f"Percentages are quantiles of {found.replicates:,} replicates."],
-    )
+    columns = ("statistic", "observed", *tails(found.level), "p-value", "surprising")
+    notes = [f"Percentages are quantiles of {found.replicates:,} replicates."]
+    return Table(columns=columns, rows=rows, notes=notes)
 
 
 #: The kind of an estimator that does not apply; its reason follows below the table.
@@ -212,12 +218,8 @@ NOT_APPLICABLE = "n/a"
 
 def comparison_data(found: Comparison) -> dict[str, Any]:
     """Plain values for JSON."""
-    return {
-        "delta": found.delta,
-        "significance": found.significance,
-        "source": found.source,
-        "rows": [row.described() for row in found.rows],
-    }
+    about = {name: getattr(found, name) for name in ("delta", "significance", "source")}
+    return about | {"rows": [row.described() for row in found.rows]}
 
 
 def comparison_table(found: Comparison) -> Table:

@@ -6,14 +6,7 @@ explains its own first word.
 
 from typing import NamedTuple
 
-from epsilometer._text import (
-    capital,
-    digits_of,
-    estimate_text,
-    pair_text,
-    percent,
-    probability_text,
-)
+from epsilometer._text import digits_of, estimate_text, pair_text, percent, probability_text
 from epsilometer.judgement.count_result import CountResult
 from epsilometer.judgement.curve_result import CurveResult
 from epsilometer.judgement.objections import PRIOR_DECIDES
@@ -127,7 +120,7 @@ def _if_independent(result: Result) -> list[Answer]:
     """What is proven if the noise of canaries is independent, if that is assumed of them."""
     known = None if result.proof is None else result.proof.conditional
     said = "" if known is None else f"{known.finding}. Assumed: {CONDITION}."
-    return [Answer(capital(Grounds.CONDITIONAL), said)] if said else []
+    return [Answer(Grounds.CONDITIONAL.capitalize(), said)] if said else []
 
 
 def _shown(result: Result) -> Answer:
@@ -157,9 +150,8 @@ def _estimated(result: Result) -> Answer:
         said = f"nothing: the model holds epsilon fixed at {posterior.median('epsilon'):g}."
         return Answer("Estimated", said)
     if result.contradiction is not None:  # never print an estimate that the same data refute
-        return Answer(
-            "Estimated", "not reliably: the same data refute the posterior (see the warnings)."
-        )
+        said = "not reliably: the same data refute the posterior (see the warnings)."
+        return Answer("Estimated", said)
     doubt = "" if result.trustworthy else " Do not quote it: see the warnings."
     if getattr(posterior, "saturated", False):
         low = posterior.credible_interval("epsilon", result.level)[0]
@@ -282,7 +274,7 @@ def _other_priors(result: Result, verdict: Verdict) -> list[str]:
         outcomes.add(outcome)
         parts.append(f"{probability_text(above)} ({outcome}) with {other.factor:g} times the scale")
     if parts:
-        start = "With" if len(outcomes) == 1 else f"{capital(PRIOR_DECIDES)}: with"
+        start = "With" if len(outcomes) == 1 else f"{PRIOR_DECIDES.capitalize()}: with"
         said.append(f"{start} other priors the probability would be {' and '.join(parts)}.")
     return said
 
@@ -309,10 +301,8 @@ def meaning_of_epsilon(result: Result) -> str:
             f"{_percents(low)} and {_percents(high)} with probability {level:g}); guessing finds 1 %."
         )
     low, high = posterior.credible_interval("epsilon", level)
-    shares = [
-        _percents(best_detection(value, result.delta))
-        for value in (low, posterior.median("epsilon"), high)
-    ]
+    epsilons = low, posterior.median("epsilon"), high
+    shares = [_percents(best_detection(epsilon, result.delta)) for epsilon in epsilons]
     return (
         "Epsilon bounds how well anyone can tell from the trained model whether one record was in the "
         "training data. At a false-positive rate of 1 %, an attacker would find at most "

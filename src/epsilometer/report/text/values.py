@@ -3,7 +3,6 @@
 Never NaN or infinity: a number that is not finite becomes null.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.posteriors.trees import values_of
 from epsilometer.report.text.facts import extrapolation_fact
 from epsilometer.report.text.over_delta import over_delta_of, values_over_delta
-from epsilometer.report.text.rows import labels_of, models_data
+from epsilometer.report.text.rows import labels_of, models_data, parameter_values
 from epsilometer.report.text.sentences import assumed
 
 #: Quantiles of each parameter in the page's JSON, in per cent.
@@ -70,18 +69,6 @@ def _values(result: Result) -> dict[str, Any]:
     found = result.independent_counts if isinstance(result, CountResult) else None
     if found is not None:
         values["independent_counts"] = found
-    return values
-
-
-def parameter_values(posterior: Any, names: Iterable[str], level: float) -> dict[str, Any]:
-    """Mean, median and credible interval of each named parameter."""
-    values: dict[str, Any] = {}
-    for name in names:
-        low, high = posterior.credible_interval(name, level)
-        # Without an upper limit, means and medians are the prior's.
-        middle = {"mean": posterior.mean(name), "median": posterior.median(name)}
-        middle = middle if np.isfinite(high) else dict.fromkeys(middle)
-        values[name] = middle | {"interval": [low, high], "level": level}
     return values
 
 
@@ -163,11 +150,8 @@ def origin_values(origin: Origin) -> dict[str, Any]:
     """Origin of the counts or scores: attack, plan, variant, models."""
     values: dict[str, Any] = {}
     if origin.models:
-        values |= {
-            "models_trained": origin.models["trained"],
-            "models_reused": origin.models["reused"],
-            "models_failed": list(origin.failures),
-        }
+        values |= {f"models_{what}": origin.models[what] for what in ("trained", "reused")}
+        values["models_failed"] = list(origin.failures)
     parts: dict[str, Any] = {
         "counts": dict(origin.attack),
         "plan": dict(origin.plan),
@@ -185,12 +169,11 @@ def page_values(result: Result) -> dict[str, Any]:
     """All numbers on the page: those above, quantiles and checks."""
     posterior, shares = result.posterior, np.array(PERCENTS) / 100
     percents = [f"{percent:g} %" for percent in PERCENTS]
-    values: dict[str, Any] = {
-        "quantiles": {
-            name: dict(zip(percents, posterior.quantile(name, shares).tolist(), strict=True))
-            for name in posterior.parameters
-        }
+    quantiles = {
+        name: dict(zip(percents, posterior.quantile(name, shares).tolist(), strict=True))
+        for name in posterior.parameters
     }
+    values: dict[str, Any] = {"quantiles": quantiles}
     over = over_delta_of(result)
     if over is not None:
         values["over_delta"] = values_over_delta(over)
@@ -209,11 +192,8 @@ def page_values(result: Result) -> dict[str, Any]:
 
 def _checks(result: CountResult | CurveResult) -> dict[str, Any]:
     if isinstance(result, CurveResult):
-        return {
-            "misfits": dict(result.poorly_fitting_families),
-            "predictive_check": {"statistics": result.predictive.statistics}
-            | vars(result.predictive),
-        }
+        rocs = {"statistics": result.predictive.statistics} | vars(result.predictive)
+        return {"misfits": dict(result.poorly_fitting_families), "predictive_check": rocs}
     check = result.predictive
     fit = {name: getattr(check, name) for name in ("level", "replicates", "statistics")}
     return {"bases": base_rows(result), "predictive_check": fit} | _models(result)
