@@ -75,8 +75,8 @@ class MixedCaps(Shape):
     name: ClassVar[str] = "mixed-caps"
     words = "mixed, Gaussian with a largest ratio of {:.2g} to {:.2g} times the shift"
     # Few cells: mixtures tell ratios apart even less.
-    first, last, power, cells = 1.3, 4.4, 2.5, 2
-    prior_weight = 1.6
+    first, last, power, cells = 1.3, 4.4, 1.0, 2
+    prior_weight = 2.6
 
     def family(self, shape: float) -> Family:
         return MixedCap(ratio=shape)
