@@ -118,7 +118,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     assert "Look for a mistake in the algorithm" in top
     above = result.posterior.probability_above("shown", result.verdict.claim)
     assert f"exceeds the claim with probability {above:.4f}" in top or above > 1 - 1e-4
-    alone = words(render(replace(result, question=Question(claim=0.8))))
+    alone = words(sections.render(replace(result, question=Question(claim=0.8)), []))
     assert "with 0.5 times the scale" in alone
 
 

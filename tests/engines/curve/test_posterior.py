@@ -382,3 +382,13 @@ def test_another_prior_is_estimating_with_it(posterior: CurvePosterior) -> None:
         expected.quantile("epsilon", [0.05, 0.5, 0.95]),
         rtol=0.02,
     )
+
+
+def test_a_prior_too_narrow_for_the_axis_is_solved_anew(posterior: CurvePosterior) -> None:
+    prior, chances = em.priors.LogNormal(median=3.0, log_scale=0.01), [0.05, 0.5, 0.95]
+    expected = prior.quantile(chances)  # so narrow that the scores change nothing
+    found = posterior.with_prior(prior)
+    np.testing.assert_allclose(found.quantile("epsilon", chances), expected, rtol=1e-3)
+    # Control: on the axis of the first prior it would be twice as wide.
+    same = replace(found, solution=posterior.solution.under(found.model))
+    assert np.ptp(same.quantile("epsilon", chances)) > 1.5 * np.ptp(expected)

@@ -40,7 +40,7 @@ PARAMETERS = ("epsilon", "shown", "strength")
 #: A coarser solution for single bases, used if the full one would take this many multiplications.
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
 
-#: The largest probability of one leak before an axis is too coarse for another prior.
+#: The largest probability of one leak, over components, before an axis is too coarse for a prior.
 MOST_IN_ROW = 0.3
 
 #: An epsilon beyond any data, and the prior probability beyond it without which it says nothing.
@@ -125,7 +125,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
 
     def marginal(self, parameter: str) -> Marginal:
         if parameter == "epsilon":
-            return self._epsilon
+            return self.epsilon_at(self.model.delta)
         if parameter == "shown":
             return self.shown
         if parameter == "strength":
@@ -200,7 +200,7 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
         Only where families are averaged: a family that is told extrapolates what the data show.
         """
         before = self.prior_probability_above(FAR)
-        after: float = self._epsilon.probability_above(FAR)
+        after = self.epsilon_at(self.model.delta).probability_above(FAR)
         return bool(len(self.model.families) > 1 and after > before > FAR_MATTERS)
 
     def credible_interval(self, parameter: str, level: float = 0.9) -> tuple[float, float]:
@@ -232,10 +232,6 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
             (value(curves, edges)[::-1], mass[::-1]) for curves, edges, mass in self._algorithm
         ]
         return _distribution(parts, self.solution.no_leak)
-
-    @cached_property
-    def _epsilon(self) -> Tabulated:
-        return self.epsilon_at(self.model.delta)
 
     def epsilon_at(self, delta: float) -> Tabulated:
         """The distribution of epsilon at another delta, from the same curves."""
@@ -375,11 +371,18 @@ class CurvePosterior(Posterior, view="results.POSTERIOR"):
 
     def with_prior(self, prior: Prior) -> CurvePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
-        model = replace(self.model, epsilon=prior)
-        solution = self.solution.under(model)
-        if np.sum(solution.probability, axis=(0, 1)).max() > MOST_IN_ROW:
-            solution = solve(model, likely(self.tables, self.solution), self.resolution)
-        return replace(self, model=model, solution=solution)
+        if prior not in self._under:
+            model = replace(self.model, epsilon=prior)
+            solution = self.solution.under(model)
+            if sum(mass.sum(axis=0).max() for mass in solution.probability) > MOST_IN_ROW:
+                solution = solve(model, likely(self.tables, self.solution), self.resolution)
+            self._under[prior] = replace(self, model=model, solution=solution)
+        return self._under[prior]
+
+    @cached_property
+    def _under(self) -> dict[Prior, CurvePosterior]:
+        """Posteriors under other priors that were asked for: every judgement asks again."""
+        return {}
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities concatenated; no leak comes last."""
