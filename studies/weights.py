@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.engines.curve.engine import CurveSettings
-from epsilometer.engines.curve.solve import Solution, solve
+from epsilometer.engines.curve.solve import Solution
 from epsilometer.model.families import FAMILIES
 from epsilometer.model.models import Component, CurveModel
 from epsilometer.model.shapes import Cells, Shape
-from epsilometer.model.strengths import FreeStrengths
 from studies.draws import draw_bases
 from studies.mechanisms import (
     GaussianMechanism,
@@ -40,8 +38,6 @@ EDGES = np.concatenate([[0.0], np.geomspace(0.02, 600.0, 160)])
 SHAPES = {group.name: group for group in FAMILIES.values() if isinstance(group, Shape)}
 #: The group without a leak.
 NOTHING = "nothing"
-#: Probability of full strength, among unequal ones.
-FULL = (0.0, 0.3)
 
 INSIDE = (
     Null(),
@@ -86,19 +82,23 @@ def group_of(component: Component) -> str:
     return name + (f" {curves.interpretation}" if curves.mixed else "")
 
 
-def evidence(solution: Solution, cells: Cells, offset: float) -> dict[str, FloatArray]:
-    """By group: evidence over epsilon, of equal and of unequal strengths."""
-    equal = np.isinf(solution.distributions.concentrations)
-    prior, model = solution.distributions.weights, solution.model
+def evidence(solution: Solution, cells: Cells) -> dict[str, FloatArray]:
+    """By group: evidence over epsilon, shape (laws, epsilons).
+
+    The laws: equal strengths, unequal ones, and unequal ones with full strength among them.
+    """
+    laws, prior, model = solution.distributions, solution.distributions.weights, solution.model
+    equal = np.isinf(laws.concentrations)
+    which_laws = equal, ~equal & (laws.full == 0), ~equal & (laws.full > 0)
     found: dict[str, FloatArray] = {}
     for number, component in enumerate(solution.components):
         curves = component.curves
         epsilon = curves.epsilon(np.minimum(solution.edges, 1e3), DELTA)[::-1]
         both = []
-        for which in (equal, ~equal):
+        for which in which_laws:
             mass = solution.probability[number][which].sum(axis=0)[::-1] / prior[which].sum()
             both.append(np.diff(np.interp(EDGES, epsilon, np.append(0.0, np.cumsum(mass)))))
-        own = np.stack(both) / (1 - (model.no_leak or 0.0)) * np.exp(offset)
+        own = np.stack(both) / (1 - (model.no_leak or 0.0))
         group = group_of(component)
         found[group] = found.get(group, np.zeros_like(own)) + own
     # Relative to the prior of all members of the group, also of those that were ruled out.
@@ -116,23 +116,11 @@ def prior_of_groups(model: CurveModel, cells: Cells) -> dict[str, float]:
 
 
 def stored(scores: Any) -> dict[str, FloatArray]:
-    """Evidence by group, for both laws of strengths: shape (laws, equal or not, epsilons)."""
-    model = CurveModel(delta=DELTA, strength=FreeStrengths(full=FULL[0]))
-    posterior = CurveSettings().estimate_quickly(scores, model)
-    first = posterior.solution
-    parts = []
-    for full in FULL:
-        solution = first
-        if full != FULL[0]:
-            other = replace(model, strength=FreeStrengths(full=full))
-            solution = solve(other, posterior.tables, posterior.resolution)
-        offset = solution.log_evidence - first.log_evidence
-        parts.append(evidence(solution, posterior.accuracy.cells, offset))
-    nothing = np.full((len(FULL), 2, 1), np.exp(-first.log_evidence) / (len(EDGES) - 1))
-    return {NOTHING: np.repeat(nothing, len(EDGES) - 1, axis=2)} | {
-        group: np.stack([part.get(group, np.zeros((2, len(EDGES) - 1))) for part in parts])
-        for group in parts[0].keys() | parts[1].keys()
-    }
+    """Evidence by group, and that of no leak."""
+    posterior = CurveSettings().estimate_quickly(scores, CurveModel(delta=DELTA))
+    solution = posterior.solution
+    nothing = np.full((3, len(EDGES) - 1), np.exp(-solution.log_evidence) / (len(EDGES) - 1))
+    return {NOTHING: nothing} | evidence(solution, posterior.accuracy.cells)
 
 
 def make_one(job: tuple[int, int, Path]) -> None:
@@ -172,29 +160,36 @@ def make(folder: Path) -> None:
                 print(f"{done} of {len(jobs)} audits", flush=True)
 
 
-#: What is tried: factors of the weights of groups whose names begin so, and the share of laws of unequal
-#: strengths that have full strength among them.
-CANDIDATES: dict[str, tuple[dict[str, float], float]] = {
-    "the model's": ({}, 1.0),
-    "no full strength among unequal ones": ({}, 0.0),
-    "half the hard caps": ({"hard-caps": 0.5}, 1.0),
-    "twice the hard caps": ({"hard-caps": 2.0}, 1.0),
-    "no thin tails": ({"thin-tails": 0.0}, 1.0),
+#: What is tried: factors of the weights of groups whose names begin so, the probability of equal
+#: strengths,
+#: and the share of laws of unequal ones that have full strength among them.
+CANDIDATES: dict[str, tuple[dict[str, float], float, float]] = {
+    "the model's": ({}, 0.8, 0.5),
+    "no full strength among unequal ones": ({}, 0.8, 0.0),
+    "full strength among all unequal ones": ({}, 0.8, 1.0),
+    "equal strengths less likely": ({}, 0.7, 0.5),
+    "fewer hard caps": ({"hard-caps": 0.7}, 0.8, 0.5),
+    "more smooth caps": ({"smooth-caps": 1.5}, 0.8, 0.5),
+    "more Gaussian curves": ({"gaussian": 2.0}, 0.8, 0.5),
+    "no mixed caps": ({"mixed-caps": 0.0}, 0.8, 0.5),
+    "fewer thin tails": ({"thin-tails": 0.3}, 0.8, 0.5),
 }
 
 
 def quantiles(
-    found: dict[str, FloatArray], weights: dict[str, float], full: float, model: CurveModel
+    found: dict[str, FloatArray],
+    weights: dict[str, float],
+    laws: tuple[float, float],
+    model: CurveModel,
 ) -> FloatArray:
     """5, 50 and 95 % of epsilon with these weights of groups."""
-    spike, nothing = FreeStrengths().best_possible, float(model.no_leak or 0.0)
+    (spike, full), nothing = laws, float(model.no_leak or 0.0)
     total = sum(weights.values())
     mass = np.zeros(len(EDGES) - 1)
     for group, value in found.items():
-        unequal = (1 - full) * value[0, 1] + full * value[1, 1]
-        each = spike * value[0, 0] + (1 - spike) * unequal
+        each = spike * value[0] + (1 - spike) * ((1 - full) * value[1] + full * value[2])
         mass += (1 - nothing) * weights.get(group, 0.0) / total * each
-    at_zero = nothing * float(found[NOTHING][0, 0].sum())
+    at_zero = nothing * float(found[NOTHING][0].sum())
     reached = at_zero + np.append(0.0, np.cumsum(mass))
     return np.asarray(np.interp([0.05, 0.5, 0.95], reached / reached[-1], EDGES))
 
@@ -208,7 +203,7 @@ def compare(folder: Path) -> None:
         with np.load(path) as held:
             parts = dict(zip(held["names"].tolist(), held["logs"].astype(float), strict=True))
         audits.append((int(path.stem.partition("-")[0]), parts))
-    for name, (factors, full) in CANDIDATES.items():
+    for name, (factors, *laws) in CANDIDATES.items():
         weights = {
             group: weight
             * next((f for start, f in factors.items() if group.startswith(start)), 1.0)
@@ -217,7 +212,7 @@ def compare(folder: Path) -> None:
         missed: dict[str, list[tuple[bool, bool]]] = {}
         for number, found in audits:
             mechanism, *_, power, unequal, _ = cells()[number]
-            low, _, high = quantiles(found, weights, full, model)
+            low, _, high = quantiles(found, weights, (laws[0], laws[1]), model)
             truth = mechanism.epsilon(DELTA)
             kind = "unequal strengths" if unequal else f"power {power:g}"
             missed.setdefault(kind, []).append((low > truth + 1e-6, high < truth - 1e-6))

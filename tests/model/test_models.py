@@ -20,9 +20,12 @@ from epsilometer.model.strengths import LARGEST_CONCENTRATION, FixedStrength, Fr
 
 def test_components_are_all_curves_with_weights_of_one() -> None:
     model = em.CurveModel(delta=1e-5)
-    mixed = [group for group in FAMILIES.values() if getattr(group, "mixed_share", 0)]
-    members = sum(len(group.members()) for group in FAMILIES.values())
-    assert len(model.components) == members + 2 * len(MIXING_RATES) * len(mixed)
+    families = [family for group in FAMILIES.values() for family, _ in group.members()]
+    plain = sum(family.mixed_share < 1 for family in families)
+    mixed = [family for family in families if family.mixed_share > 0]
+    rates = sum(rate >= family.least_rate for family in mixed for rate in MIXING_RATES)
+    assert 0 < len(mixed) < plain
+    assert len(model.components) == plain + 2 * rates
     assert sum(each.probability for each in model.components) == pytest.approx(1.0)
     assert all(each.probability > 0 for each in model.components)
     one = em.CurveModel(
@@ -43,7 +46,7 @@ def test_curves_without_an_epsilon_are_left_out_and_the_rest_sums_to_one() -> No
     assert sum(each.probability for each in model.components) == pytest.approx(1.0)
     # At delta = 0 only pure mechanisms have an epsilon at all.
     pure = em.CurveModel(delta=0.0)
-    assert set(pure.used) == {"laplace", "response", "hard-caps", "smooth-caps"}
+    assert set(pure.used) == {"laplace", "response", "hard-caps", "mixed-caps", "smooth-caps"}
 
 
 def test_no_leak_is_for_averages_by_default() -> None:

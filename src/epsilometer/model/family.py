@@ -25,8 +25,9 @@ from epsilometer.errors import InputError
 #: Beyond this e^epsilon nears the limit of double precision.
 LARGEST_CURVE_EPSILON = 600.0
 
-#: False-positive rates on each side of a half, and leaks, at which is searched what a curve shows.
-RATES_SEEN, LEAKS_SEEN, SMALLEST_SEEN = 16, 128, 1e-3
+#: False-positive rates on each side of a half, and leaks per factor of 2 from a smallest one, at which
+#: is searched what a curve shows.
+RATES_SEEN, LEAKS_SEEN, SMALLEST_SEEN = 16, 8, 1e-3
 
 
 def _bisected(
@@ -49,6 +50,8 @@ class Family(ABC):
     sampled_weight: ClassVar[float] = 1.0
     #: Prior probability of a mixture, given the family.
     mixed_share: ClassVar[float] = 0.0
+    #: The smallest rate of its mixtures.
+    least_rate: ClassVar[float] = 0.0
     #: The range of a shape in words, for users, and edges of its first cells; only a `Shape` has them.
     words: ClassVar[str] = ""
     edges: tuple[float, ...] = ()
@@ -307,9 +310,10 @@ class Curves:
         false_positives = np.concatenate(
             [np.geomspace(rate, 0.5, RATES_SEEN), 1 - np.geomspace(0.5, rate, RATES_SEEN)[1:]]
         )
-        # Smooth, and nearly linear in small leaks, so few leaks suffice.
-        end = float(np.max(leak))
-        some = np.append(0.0, np.geomspace(min(SMALLEST_SEEN, end / 2), max(end, 1e-9), LEAKS_SEEN))
+        # Smooth, and nearly linear in small leaks, so few suffice: always the same, for equal answers.
+        last = math.ceil(LEAKS_SEEN * math.log2(max(float(np.max(leak)), 2 * SMALLEST_SEEN)))
+        first = math.floor(LEAKS_SEEN * math.log2(SMALLEST_SEEN))
+        some = np.append(0.0, np.exp2(np.arange(first, last + 1) / LEAKS_SEEN))
         true_positives = self.seen_true_positives(false_positives, some)
         false = false_positives[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):

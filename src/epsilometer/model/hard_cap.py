@@ -133,6 +133,8 @@ class MixedCap(HardCap):
     """The same for mixtures only: attacks that miss the point now and then, on such mechanisms."""
 
     mixed_share: ClassVar[float] = 1.0
+    #: Rarer ones look like any rare leak.
+    least_rate: ClassVar[float] = 0.2
 
     @property
     def name(self) -> str:

@@ -7,8 +7,8 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model.family import Curves, Family, MixtureInterpretation
 
-#: Representative rates: each is about twice the one before.
-MIXING_RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
+#: Representative rates: mixtures in between resemble one of them.
+MIXING_RATES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.7)
 
 #: Prior of the interpretation, given a mixture: the smaller epsilon has the larger share.
 INTERPRETATION_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpretation.ATTACK: 0.4}
@@ -29,10 +29,11 @@ class FreeMixing:
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The curves of a family, each with its share of the prior."""
-        mixed = family.mixed_share / len(MIXING_RATES)
+        rates = [rate for rate in MIXING_RATES if rate >= family.least_rate]
+        mixed = family.mixed_share / len(rates)
         found = [(Curves(family=family), 1 - family.mixed_share)] + [
             (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)
-            for rate in MIXING_RATES
+            for rate in rates
             for interpretation, share in INTERPRETATION_SHARES.items()
         ]
         return [(curves, share) for curves, share in found if share > 0]

@@ -23,11 +23,12 @@ def newton(
 ) -> tuple[float, float, float]:
     """A safeguarded step to the root of a decreasing function, and the new bracket around the root.
 
-    ``excess`` is the function's value.  A bracket may have no upper end yet.
+    ``excess`` is the function's value.  A bracket may have no upper end yet: then x is at most doubled,
+    as a function that hardly falls would lead far away.
     """
     low, high = (x, high) if excess > 0 else (low, x)
     new = x - excess / slope if slope < 0 else math.inf
-    if not low <= new <= high:
+    if not low <= new <= min(high, 2 * x + 1):
         new = (low + high) / 2 if high < math.inf else 2 * x + 1
     return new, low, high
 

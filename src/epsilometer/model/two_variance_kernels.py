@@ -66,7 +66,7 @@ def distances_with(
                 new, low, high = newton(x, side * excess, slope, low, high)
                 moved = abs(new - x)
                 x = new
-                if moved <= SMALL_STEP * (1 + x):
+                if moved <= SMALL_STEP * x:
                     break
             out[j, k] = x
 

@@ -133,11 +133,11 @@ class Setting:
         low, high = posterior.credible_interval("epsilon", self.level)
         known, verdict = result.proof, result.verdict
         proven = (0.0, math.inf) if known is None else (known.at_least, known.most_provable)
-        judged = (
-            (math.nan, None) if verdict is None else (verdict.probability_above, verdict.outcome)
-        )
+        above, outcome = math.nan, None
+        if verdict is not None:
+            above, outcome = verdict.probability_above, verdict.outcome
         most_shown = getattr(posterior, "most_shown", math.nan)
-        return Answer(truth, low, high, *judged, *proven, most_shown)
+        return Answer(truth, low, high, above, outcome, *proven, most_shown)
 
 
 Run = Callable[[Sequence[SimulationJob]], list[Answer]]

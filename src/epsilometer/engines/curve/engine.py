@@ -41,12 +41,13 @@ AT_THE_END = 1e-6
 
 LONGER = 1.7
 
-#: The largest probability in a cell of a shape, in the first step.
-MOST_IN_CELL = 0.2
+#: The largest probability in a cell of a shape, in the first step; and the least error that is stated
+#: with shapes, since cells with less are never divided.
+MOST_IN_CELL, ERROR_OF_CELLS = 0.2, 0.002
 
 
-#: Probability of curves that need no finer likelihood.
-LIGHT = 1e-4
+#: Probability of curves that need no finer likelihood: an error of 0.05 nats moves it by a twentieth.
+LIGHT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,8 @@ class CurveSettings:
             same = self._posterior(ranked, model, tables, refinement, region, cells)
             likelihoods_error = _difference(posterior, same)
             after = self._divided(same, farthest)
-            error = _difference(posterior, after)
+            least = ERROR_OF_CELLS if any(group.edges for group in model.families) else 0.0
+            error = max(_difference(posterior, after), least)
             posterior = replace(after, accuracy=replace(after.accuracy, error=error))
             if error <= self.tolerance:
                 break

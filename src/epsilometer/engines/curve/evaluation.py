@@ -88,16 +88,18 @@ def _in_orders(
         for labels in base.orders(count):
             blocks.append(Blocks(1 - labels, labels))
             owner.append(number)
-    groups = [
-        (
-            max((blocks[row] for row in rows), key=lambda base: len(base.zeros)),
-            [
-                (same, *(np.stack([blocks[row][side] for row in same]) for side in (0, 1)))
-                for same in _same_blocks(blocks, rows)
-            ],
-        )
-        for rows in _group_by_size(blocks)
-    ]
+    groups = []
+    for rows in _group_by_size(blocks):
+        largest = max((blocks[row] for row in rows), key=lambda base: len(base.zeros))
+        alike = [
+            (
+                same,
+                np.stack([blocks[n].zeros for n in same]),
+                np.stack([blocks[n].ones for n in same]),
+            )
+            for same in _same_blocks(blocks, rows)
+        ]
+        groups.append((largest, alike))
     return blocks, np.array(owner), groups
 
 
