@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -129,6 +130,7 @@ class CurveCell(Cell):
 # --- the plan ---------------------------------------------------------------------------------------
 
 SUBSAMPLED = (SubsampledGaussian(2.0, 0.2), SubsampledGaussian(1.0, 0.1))
+RELEASES = (RareRelease(0.0, 0.05), RareRelease(1.0, 0.01))
 STUDIED: tuple[Mechanism, ...] = (
     Null(),
     LaplaceMechanism(1.0),
@@ -148,8 +150,8 @@ CONTROL = CurveCell(
 )
 
 
-#: Runs of each size.
-RUNS = {(1, 100): 20, (5, 100): 40, (20, 100): 20, (1, 1000): 20}
+#: Runs of each size, and of settings beside the table that is promised.
+RUNS, FEWER = {(5, 100): 200, (20, 100): 200, (1, 1000): 80}, 50
 
 
 def plan(*, quick: bool = False) -> Plan:
@@ -158,36 +160,27 @@ def plan(*, quick: bool = False) -> Plan:
         few = (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
         cells = [CurveCell(mechanism=each, bases=5, models=100, runs=20) for each in few]
         return Plan(cells=(*cells, replace(CONTROL, runs=20)))
-    main, half = (5, 100), (GaussianMechanism(1.0), LaplaceMechanism(1.0), CHOSEN_ON[0])
-    places: list[dict[str, Any]] = [
-        {"mechanism": mechanism, "bases": bases, "models": models}
-        for bases, models in ((5, 100), (20, 100), (1, 1000))
-        for mechanism in (*STUDIED[:-1], *CHOSEN_ON)
+    table = (*STUDIED[:-1], *CHOSEN_ON)
+    unequal = LaplaceMechanism(2.0), ShiftedNoise("logistic", 2.0), GaussianMechanism(1.5)
+    before = LaplaceMechanism(1.0), GaussianMechanism(1.0), *CHOSEN_ON
+    cells = [
+        CurveCell(mechanism=each, bases=bases, models=models, runs=runs)
+        for (bases, models), runs in RUNS.items()
+        for each in table
     ]
-    places += [
-        {"mechanism": each, "bases": main[0], "models": main[1]}
-        for each in (*JUDGED_ON, RareRelease(1.0, 0.01))
+    few = partial(CurveCell, runs=FEWER)
+    cells += [
+        few(mechanism=each, power=0.5, bases=bases, models=models)
+        for bases, models in RUNS
+        for each in table[1:]
     ]
-    places += [{"mechanism": each, "bases": 1, "models": 100} for each in (*STUDIED[:7], *half[2:])]
-    places += [
-        {"mechanism": mechanism, "power": 0.5, "bases": bases, "models": 100}
-        for mechanism in half
-        for bases in (5, 20)
-    ]
-    places += [
-        {"mechanism": each, "unequal": True, "bases": bases, "models": 100}
-        for each in (LaplaceMechanism(2.0), ShiftedNoise("logistic", 2.0), GaussianMechanism(1.5))
-        for bases in (5, 20)
-    ]
-    places += [
-        {"mechanism": each, "bases": main[0], "models": main[1], "family": TEXTBOOK}
-        for each in (LaplaceMechanism(1.0), GaussianMechanism(1.0), *CHOSEN_ON)
-    ]
-    places += [
-        {"mechanism": SUBSAMPLED[0], "bases": 5, "models": 100, "mixing": SUBSAMPLED[0].rate}
-    ]
-    cells = [CurveCell(**each, runs=RUNS[each["bases"], each["models"]]) for each in places]
-    return Plan(cells=(*cells, replace(CONTROL, runs=40)))
+    for bases in (5, 20):
+        cells += [few(mechanism=each, bases=bases, models=100) for each in (*JUDGED_ON, *RELEASES)]
+        cells += [few(mechanism=each, unequal=True, bases=bases, models=100) for each in unequal]
+    cells += [few(mechanism=each, bases=1, models=100) for each in (*STUDIED[:7], CHOSEN_ON[0])]
+    cells += [few(mechanism=each, bases=5, models=100, family=TEXTBOOK) for each in before]
+    cells += [few(mechanism=SUBSAMPLED[0], bases=5, models=100, mixing=SUBSAMPLED[0].rate)]
+    return Plan(cells=(*cells, replace(CONTROL, runs=FEWER)))
 
 
 # --- what is promised -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from epsilometer.judgement.question import Question
 from epsilometer.model.models import CountModel, CurveModel
 from studies.draws import counts_of, draw_bases, draw_counts
 from studies.mechanisms import MECHANISMS, GaussianMechanism, Mechanism, Null, RandomisedResponse
+from studies.outside import CHOSEN_ON, JUDGED_ON
 from studies.runner import Cell, Plan, Tallies
 from studies.tables import SUSPECT, Row, Tables, chance_of, mark_of, markdown, most, paragraph
 
@@ -123,6 +124,9 @@ def plan(*, quick: bool = False) -> Plan:
         for mechanism in MECHANISMS
         for bases in (5, 20)
         if power == 1 or mechanism != Null()
+    ]
+    cells += [
+        VerdictCell(mechanism=mechanism, bases=5, runs=50) for mechanism in (*CHOSEN_ON, *JUDGED_ON)
     ]
     return Plan(cells=tuple(cells))
 

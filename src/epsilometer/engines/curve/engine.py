@@ -46,8 +46,8 @@ LONGER = 1.7
 MOST_IN_CELL, ERROR_OF_CELLS = 0.2, 0.002
 
 
-#: Probability of curves that need no finer likelihood: an error of 0.05 nats moves it by a twentieth.
-LIGHT = 1e-3
+#: Probability of curves that need no finer likelihood.
+LIGHT = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)

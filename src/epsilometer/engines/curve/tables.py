@@ -31,21 +31,20 @@ FIRST_LEAKS, SHORT, DENSER = 20, 1.5, 3.5
 NEAR_LEAKS, BEYOND_LEAKS = 6, 3
 
 #: Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
-#: there.
-FAR_BELOW = 40.0
-
-#: Nats below a base's best leak assigned to impossible leaks.
-IMPOSSIBLE = 1e6
+#: there; and those of impossible leaks.
+FAR_BELOW, IMPOSSIBLE = 40.0, 1e6
 
 #: Rounds of halving: from a range of 25 to steps of a thousandth.
 MOST_CURVE_HALVINGS = 14
 
-#: Rounds after which differences may be `LENIENT` times as wrong: the ripples that remain are errors of
-#: the chain, which a finer one mends.
-HALVINGS_OF_DIFFERENCE, LENIENT = 4, 3.0
+#: Rounds after which differences may be `LENIENT` times as wrong, and after which they are left: the
+#: ripples that remain are errors of the chain, which a finer one mends.
+HALVINGS_OF_DIFFERENCE, LENIENT, MOST_OF_DIFFERENCE = 4, 3.0, 7
 
-#: How much larger the error of a curve through half of the leaks may be: halving reduces the error
-#: about eightfold.
+#: Nats by which a curve between two leaks may rise, besides a multiple of the difference of its ends.
+RISE, STEEPER = 8.0, 3.0
+
+#: How much larger the error of a curve through half of the leaks may be, of about eight times.
 WORSE = 6.0
 
 #: Nats, plus a quarter per base, by which curves that are ignored fall short of the best.
@@ -87,6 +86,11 @@ class Table:
             common = self._common(leaks)
             logs, near = logs[:, : len(leaks)] - common, near[:, : len(leaks)] - common
         slopes = np.gradient(near, leaks, axis=1, edge_order=2)
+        # Two close leaks whose values err differently must not lead far away in the next interval.
+        width = np.diff(leaks)
+        limit = (RISE + STEEPER * np.abs(np.diff(near, axis=1))) / width
+        ends = np.minimum(limit[:, [0, *range(len(width))]], limit[:, [*range(len(width)), -1]])
+        slopes = np.clip(slopes, -ends, ends)
         deep = logs < near
         if deep.any():
             # Values there are rough: use a curve that never rises above its points.
@@ -325,7 +329,7 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
     open_ones = _live(table.logs, depth, prior)
     if table.reference is None:  # differences have too few leaks to predict some from others
         open_ones &= _poorly_predicted(table, accuracy, depth, prior)
-    for halving in range(MOST_CURVE_HALVINGS):
+    for halving in range(MOST_CURVE_HALVINGS if table.reference is None else MOST_OF_DIFFERENCE):
         if not open_ones.any():
             break
         if table.reference is not None and halving == HALVINGS_OF_DIFFERENCE:
