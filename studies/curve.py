@@ -151,7 +151,7 @@ CONTROL = CurveCell(
 
 
 #: Runs of each size, and of settings beside the table that is promised.
-RUNS, FEWER = {(5, 100): 200, (20, 100): 200, (1, 1000): 80}, 50
+RUNS, FEWER = {(5, 100): 200, (20, 100): 120, (1, 1000): 50}, 30
 
 
 def plan(*, quick: bool = False) -> Plan:

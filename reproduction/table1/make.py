@@ -92,7 +92,7 @@ def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
         "statistic": statistic,
         "low": low,
         "median": posterior.median("epsilon"),
-        "high": high,
+        "high": None if posterior.saturated else high,
         "shown_low": shown_low,
         "shown_high": shown_high,
         "largest_auc": max(base.auc() for base in posterior.scores.bases),
@@ -119,7 +119,15 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 def _interval(row: dict[str, Any]) -> str:
     doubt = "" if row["trustworthy"] else " (!)"
-    return f"{row['low']:.2f} to {row['high']:.2f}, median {row['median']:.2f}{doubt}"
+    middle = "" if row["high"] is None else f", median {row['median']:.2f}"
+    return f"{_ends(row)}{middle}{doubt}"
+
+
+def _ends(row: dict[str, Any]) -> str:
+    """The interval, or that the data set no upper limit."""
+    if row["high"] is None:
+        return f"at least {row['low']:.2f}, no upper limit"
+    return f"{row['low']:.2f} to {row['high']:.2f}"
 
 
 def _markdown(workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> str:
@@ -183,7 +191,7 @@ def _worst_bases(
             f"{row['largest_auc']:.2f}",
             f"at least {row['proved']:.2f}",
             counted[row["algorithm"], row["statistic"]],
-            f"{row['low']:.2f} to {row['high']:.2f}",
+            _ends(row),
             f"{row['shown_low']:.2f} to {row['shown_high']:.2f}",
             f"{alike:.3f}" if alike >= SHOWN else f"below {SHOWN}",
         ]

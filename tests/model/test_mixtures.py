@@ -14,7 +14,7 @@ from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model import family as mixtures
 from epsilometer.model import mixing
-from epsilometer.model.families import Gaussian, Laplace, RandomizedResponse, TwoVariances
+from epsilometer.model.families import Gaussian, Laplace, MixedCap, RandomizedResponse, TwoVariances
 from epsilometer.model.family import Family
 from studies import mechanisms
 from tests.engines.curve.oracles import Pair, gaussian, hockey_sticks, laplace, mixed
@@ -226,6 +226,11 @@ def test_every_rate_and_reading_has_prior_weight() -> None:
         for rate in mixing.MIXING_RATES
         for interpretation in mixtures.MixtureInterpretation
     }
+    # Families for mixtures only repeat others where there is no mixture, or one that is known.
+    assert mixing.NoMixing().curves(MixedCap(ratio=2.0)) == []
+    assert mixing.KnownMixing(rate=0.2).curves(MixedCap(ratio=2.0)) == []
+    rates = {curves.rate for curves, _ in mixing.FreeMixing().curves(MixedCap(ratio=2.0))}
+    assert rates == {rate for rate in mixing.MIXING_RATES if rate >= 0.2}
     ((alone, share),) = mixing.NoMixing().curves(Gaussian())
     assert (alone.rate, share > 0) == (1.0, True)
     ((known, share),) = mixing.KnownMixing(rate=0.25).curves(Gaussian())

@@ -50,8 +50,8 @@ class NoMixing:
     )
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
-        """The family alone."""
-        return [(Curves(family=family), 1.0)]
+        """The family alone, unless it is for mixtures only."""
+        return [(Curves(family=family), 1.0)] if family.mixed_share < 1 else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ class KnownMixing:
         return f"The algorithm is assumed to use each record with probability {self.rate:g}, as stated."
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
-        """The family under that sampling rate."""
-        return [(Curves(family=family, rate=self.rate), 1.0)]
+        """The family under that sampling rate; those for mixtures only are the same as others then."""
+        return [(Curves(family=family, rate=self.rate), 1.0)] if family.mixed_share < 1 else []
 
 
 Mixing = FreeMixing | NoMixing | KnownMixing

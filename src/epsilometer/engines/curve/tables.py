@@ -36,7 +36,6 @@ FAR_BELOW, IMPOSSIBLE = 40.0, 1e6
 
 #: Rounds of halving: from a range of 25 to steps of a thousandth.
 MOST_CURVE_HALVINGS = 14
-
 #: Rounds after which differences may be `LENIENT` times as wrong, and after which they are left: the
 #: ripples that remain are errors of the chain, which a finer one mends.
 HALVINGS_OF_DIFFERENCE, LENIENT, MOST_OF_DIFFERENCE = 4, 3.0, 7
