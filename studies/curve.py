@@ -221,12 +221,10 @@ def must_cover(row: Row) -> bool:
 def broken(row: Row, significance: float) -> str:
     """A mark if there are more failures that matter than chance explains.
 
-    With the best attacks at most ``significance`` of intervals may be entirely above the truth, and
-    twice as many may miss it if :func:`must_cover`.
+    At most ``significance`` of intervals may be entirely above the truth, and twice as many may miss it
+    if :func:`must_cover`.
     """
-    chance = 1.0
-    if row.power == 1:
-        chance = chance_of(row.above, row.runs, significance)
+    chance = chance_of(row.above, row.runs, significance)
     if must_cover(row):
         chance = min(chance, chance_of(row.runs - row.covers, row.runs, 2 * significance))
     return mark_of(chance)
@@ -240,10 +238,11 @@ def _size(row: Row) -> str:
 
 
 def place_of(row: Row) -> str:
-    """Short description of a setting with the best attacks."""
+    """Short description of a setting."""
     law = f", strengths {row.strengths}" if row.strengths else ""
     known = ", known rate" if section_of(row) is Section.TOLD else ""
-    return f"{row.name}{law}{known}, {_size(row)}"
+    half = "" if row.power == 1 else f", power {row.power:g}"
+    return f"{row.name}{law}{known}{half}, {_size(row)}"
 
 
 def curve_table(rows: Sequence[Row], significance: float, **more: Callable[[Row], str]) -> str:
@@ -285,12 +284,12 @@ def _count_coverage(row: Row) -> str:
 
 def verdict_text(rows: Sequence[Row], significance: float) -> str:
     """Whether the stated rates are met, and where not."""
-    honest = [row for row in rows if section_of(row) not in DELIBERATE and row.power == 1]
+    honest = [row for row in rows if section_of(row) not in DELIBERATE]
     covering = [row for row in honest if must_cover(row)]
     high, low = most(honest, "above"), min(covering, key=lambda row: row.share("covers"))
     missed = [row for row in honest if broken(row, significance)]
     said = (
-        f"The tables below have {len(honest)} settings of power 1, including known rates and different "
+        f"The tables below have {len(honest)} settings, including half power, known rates and different "
         f"strengths. Highest rate of intervals above the true ε: {high.percent('above')} of "
         f"{high.runs} runs, {place_of(high)}. Lowest coverage in the {len(covering)} settings where "
         f"intervals must cover: {low.percent('covers')} of {low.runs} runs, {place_of(low)}."
@@ -350,8 +349,8 @@ def _promise_text(rows: Sequence[Row], significance: float) -> str:
     runs = sorted({row.runs for row in rows})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     return paragraph(
-        f"Stated and tested: with the best attacks at most {100 * significance:g} % of intervals are "
-        f"entirely above the true ε, and at least {100 * (1 - 2 * significance):g} % cover it if it is "
+        f"Stated and tested: at most {100 * significance:g} % of intervals are entirely above the true ε, "
+        f"and with the best attacks at least {100 * (1 - 2 * significance):g} % cover it if it is "
         f"at most {LARGEST_PROMISED:g} or the sampling rate is known. {many} runs per setting. **!** "
         f"marks a setting whose number of failures has a p-value below {SUSPECT:g}, **!!** one below "
         f"{CHANCE:g}."

@@ -173,8 +173,9 @@ def test_which_failures_matter() -> None:
     assert broken(row(**large), 0.05) == ""
     assert broken(row(**large, mixing="0.2"), 0.05) == "!!"
     assert broken(row(**(large | {"above": 40})), 0.05) == "!!"
-    # Weaker attacks: nothing.
-    assert broken(row(power=0.5, above=100), 0.05) == ""
+    # Weaker attacks: only those above.
+    assert broken(row(power=0.5, above=0, below=150), 0.05) == ""
+    assert broken(row(power=0.5, above=100), 0.05) == "!!"
 
 
 def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:

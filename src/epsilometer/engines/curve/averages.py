@@ -15,7 +15,7 @@ from epsilometer.engines.curve.ranks import ShareGrid
 
 #: Ranks whose averages are computed together; and the largest number of scores, and number of parts,
 #: for which they are kept: all curves of a rate need the same.
-PART, KEPT_UP_TO, KEPT = 512, 8192, 24
+PART, KEPT_UP_TO, KEPT = 128, 8192, 96
 
 
 @numba.njit(nogil=True, cache=True)
