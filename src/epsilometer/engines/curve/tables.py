@@ -36,11 +36,11 @@ FAR_BELOW, IMPOSSIBLE = 40.0, 1e6
 
 #: Rounds of halving: from a range of 25 to steps of a thousandth.
 MOST_CURVE_HALVINGS = 14
-#: Rounds after which differences may be `LENIENT` times as wrong, and after which they are left: the
-#: ripples that remain are errors of the chain, which a finer one mends.
+#: Rounds after which differences may be `LENIENT` times as wrong, and after which they are left: what
+#: remains are errors of the chain.
 HALVINGS_OF_DIFFERENCE, LENIENT, MOST_OF_DIFFERENCE = 4, 3.0, 7
 
-#: Nats by which a curve between two leaks may rise, besides a multiple of the difference of its ends.
+#: Nats by which a curve may rise between two leaks, besides a multiple of the difference of its ends.
 RISE, STEEPER = 8.0, 3.0
 
 #: How much larger the error of a curve through half of the leaks may be, of about eight times.
@@ -157,9 +157,7 @@ def make_tables(
     best = max((_surely_reached(table) for table in known), default=0.0) / factor
     firsts: dict[float, Table] = {}
     references = {table.rate: table for table in known if table.family == REFERENCE}
-
     power = min(SHORT + 0.6 * max(0.0, np.log(farthest / 20)), DENSER)
-
     prior = model.epsilon.log_density([min(1.0, farthest / 2), farthest])
     outweighs = bool(prior[0] - prior[1] > FAR_BELOW)
 
