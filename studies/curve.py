@@ -151,7 +151,7 @@ CONTROL = CurveCell(
 
 
 #: Runs of each size, and of settings beside the table that is promised.
-RUNS, FEWER = {(5, 100): 200, (20, 100): 120, (1, 1000): 50}, 30
+RUNS, FEWER, FEWEST = {(5, 100): 200, (20, 100): 120, (1, 1000): 50}, 30, 10
 
 
 def plan(*, quick: bool = False) -> Plan:
@@ -169,11 +169,10 @@ def plan(*, quick: bool = False) -> Plan:
         for each in table
     ]
     few = partial(CurveCell, runs=FEWER)
-    cells += [
-        few(mechanism=each, power=0.5, bases=bases, models=models)
-        for bases, models in RUNS
-        for each in table[1:]
-    ]
+    for bases, models in RUNS:
+        runs = FEWER if models == 100 else FEWEST
+        half = partial(CurveCell, power=0.5, bases=bases, models=models, runs=runs)
+        cells += [half(mechanism=each) for each in table[1:]]
     for bases in (5, 20):
         cells += [few(mechanism=each, bases=bases, models=100) for each in (*JUDGED_ON, *RELEASES)]
         cells += [few(mechanism=each, unequal=True, bases=bases, models=100) for each in unequal]
