@@ -348,8 +348,8 @@ def _promise_text(rows: Sequence[Row], significance: float) -> str:
     runs = sorted({row.runs for row in rows})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     return paragraph(
-        f"Stated and tested: at most {100 * significance:g} % of intervals are entirely above the true ε, "
-        f"and with the best attacks at least {100 * (1 - 2 * significance):g} % cover it if it is "
+        f"Stated and tested: at most {100 * significance:g} % of intervals are entirely above the true "
+        f"ε, and with the best attacks at least {100 * (1 - 2 * significance):g} % cover it if it is "
         f"at most {LARGEST_PROMISED:g} or the sampling rate is known. {many} runs per setting. **!** "
         f"marks a setting whose number of failures has a p-value below {SUSPECT:g}, **!!** one below "
         f"{CHANCE:g}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -162,15 +163,15 @@ def _label_curve(axes: Sequence[Axes], names: list[str], significance: float) ->
     axes[1].axvline(level, color=GREY, linewidth=1, linestyle="--")
     axes[0].set_yticks(range(len(names)), names, fontsize=8.5)
     axes[0].set_ylim(len(names) - 0.4, -0.6)
-    axes[0].set(xlabel="wholly above the truth, % of runs", title="How often too high")
+    axes[0].set(xlabel="entirely above, % of runs", title="Too high")
     axes[0].set_xlim(-0.8, 100 * LARGEST_RATE + 0.8)
     axes[1].set(
-        xlabel="hold the truth, % of runs\nfilled: broken promises",
-        title=f"{level:g} % intervals that cover",
+        xlabel="cover, % of runs\nfilled: not as stated",
+        title=f"{level:g} % intervals",
         xlim=(-3, 103),
     )
     axes[2].set(
-        xlabel="epsilon: mean ends and median\ngrey: the truth",
+        xlabel="mean ends and median of epsilon\ngrey: the truth",
         title="Where intervals lie",
         xlim=(0, None),
     )
@@ -183,8 +184,10 @@ def _label_curve(axes: Sequence[Axes], names: list[str], significance: float) ->
 
 def _setting_name(row: Row) -> str:
     """Mechanism, power and what is told, in few words."""
-    values = ", ".join(part.partition("=")[2] for part in row.setting.split())
-    name = f"{row.mechanism} {values}".strip()
+    # The name of a noise is that of its mechanism too.
+    values = re.findall(r"=(.*?)(?= \w+=|$)", row.setting)
+    told = ", ".join(value for value in values if value not in row.mechanism)
+    name = f"{row.mechanism} {told}".strip()
     ending = {
         Section.BEST: "",
         Section.WEAKER: f", power {row.power:g}",

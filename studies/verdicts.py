@@ -120,13 +120,13 @@ def plan(*, quick: bool = False) -> Plan:
         return Plan(cells=tuple(cells))
     cells = [
         VerdictCell(mechanism=mechanism, power=power, data=data, bases=bases, runs=runs)
-        for data, power, runs in ((SCORES, 1.0, 60), (SCORES, 0.5, 30), (COUNTS, 1.0, 100))
+        for data, power, runs in ((SCORES, 1.0, 40), (SCORES, 0.5, 15), (COUNTS, 1.0, 100))
         for mechanism in MECHANISMS
         for bases in (5, 20)
         if power == 1 or mechanism != Null()
     ]
     cells += [
-        VerdictCell(mechanism=mechanism, bases=5, runs=40) for mechanism in (*CHOSEN_ON, *JUDGED_ON)
+        VerdictCell(mechanism=mechanism, bases=5, runs=30) for mechanism in (*CHOSEN_ON, *JUDGED_ON)
     ]
     return Plan(cells=tuple(cells))
 
