@@ -171,8 +171,8 @@ def plan(*, quick: bool = False) -> Plan:
     few = partial(CurveCell, runs=FEWER)
     for bases, models in RUNS:
         runs = FEWER if models == 100 else FEWEST
-        half = partial(CurveCell, power=0.5, bases=bases, models=models, runs=runs)
-        cells += [half(mechanism=each) for each in table[1:]]
+        weak = partial(CurveCell, power=0.5, bases=bases, models=models, runs=runs)
+        cells += [weak(mechanism=each) for each in table[1:]]
     for bases in (5, 20):
         cells += [few(mechanism=each, bases=bases, models=100) for each in (*JUDGED_ON, *RELEASES)]
         cells += [few(mechanism=each, unequal=True, bases=bases, models=100) for each in unequal]

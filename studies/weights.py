@@ -77,7 +77,7 @@ def cells() -> list[tuple[Any, int, int, float, bool, int]]:
 def group_of(component: Component) -> str:
     """The group whose weight may be chosen."""
     curves, name = component.curves, component.group
-    if name in SHAPES:
+    if curves.family.shape is not None:
         name += f" {np.searchsorted(SHAPES[name].edges, curves.family.shape)}"
     return name + (f" {curves.interpretation}" if curves.mixed else "")
 

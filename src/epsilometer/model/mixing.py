@@ -16,8 +16,15 @@ INTERPRETATION_SHARES = {MixtureInterpretation.MECHANISM: 0.6, MixtureInterpreta
 
 @dataclass(frozen=True, kw_only=True)
 class FreeMixing:
-    """There may be a mixture, with any rate and either interpretation."""
+    """There may be a mixture, with any rate and either interpretation.
 
+    Parameters
+    ----------
+    rates
+        Rates that stand for all, at most 20.
+    """
+
+    rates: tuple[float, ...] = MIXING_RATES
     #: Whether the algorithm is known to sample its records.
     sampled: ClassVar[bool] = False
     name: ClassVar[str] = "free"
@@ -27,9 +34,15 @@ class FreeMixing:
         "two apart; both are kept."
     )
 
+    def __post_init__(self) -> None:
+        rates = tuple(_validate.open_unit_interval("rates", rate) for rate in self.rates)
+        if not 0 < len(rates) <= 20:
+            raise InputError(f"expected 1 to 20 mixing rates, got {len(rates)}.")
+        object.__setattr__(self, "rates", rates)
+
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The curves of a family, each with its share of the prior."""
-        rates = [rate for rate in MIXING_RATES if rate >= family.least_rate]
+        rates = [rate for rate in self.rates if rate >= family.least_rate] or [max(self.rates)]
         mixed = family.mixed_share / len(rates)
         found = [(Curves(family=family), 1 - family.mixed_share)] + [
             (Curves(family=family, rate=rate, interpretation=interpretation), mixed * share)

@@ -164,7 +164,7 @@ class CurveModel:
     Examples
     --------
     >>> len(CurveModel(delta=1e-5).components)
-    56
+    78
     """
 
     delta: float

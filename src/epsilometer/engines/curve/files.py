@@ -22,7 +22,7 @@ from epsilometer.model.families import (
     RandomizedResponse,
     TwoVariances,
 )
-from epsilometer.model.mixing import MIXINGS
+from epsilometer.model.mixing import MIXINGS, FreeMixing
 from epsilometer.model.models import CurveModel
 from epsilometer.model.planned_order import PlannedOrder
 from epsilometer.model.priors import PRIORS
@@ -53,6 +53,9 @@ OLDER_WEIGHTS: dict[type, float] = {
     RandomizedResponse: 8.0,
 }
 
+#: Mixing rates of that time.
+OLDER_RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
+
 #: Fields of strengths in files of version 0.2 and earlier.
 OLDER_FIELDS = {"alike": "best_possible"}
 
@@ -62,6 +65,8 @@ def restore(reader: Reader) -> CurvePosterior:
     values = reader.json("model")
     values["strength"] = {OLDER_FIELDS.get(key, key): v for key, v in values["strength"].items()}
     older = "weights" not in values  # files of version 0.4 and earlier
+    if older and values["mixing"]["name"] == FreeMixing.__name__:
+        values["mixing"] = {"rates": OLDER_RATES} | values["mixing"]
     model = trees.model_of(CurveModel, {"weights": None} | values, KINDS)
     if older:
         weights = tuple(OLDER_WEIGHTS.get(type(family), 1.0) for family in model.families)
