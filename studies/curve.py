@@ -157,8 +157,8 @@ RUNS, FEWER, FEWEST = {(5, 100): 200, (20, 100): 120, (1, 1000): 50}, 30, 10
 def plan(*, quick: bool = False) -> Plan:
     """All settings; quickly, three mechanisms and the control."""
     if quick:
-        few = (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
-        cells = [CurveCell(mechanism=each, bases=5, models=100, runs=20) for each in few]
+        three = (Null(), LaplaceMechanism(1.0), GaussianMechanism(1.0))
+        cells = [CurveCell(mechanism=each, bases=5, models=100, runs=20) for each in three]
         return Plan(cells=(*cells, replace(CONTROL, runs=20)))
     table = (*STUDIED[:-1], *CHOSEN_ON)
     unequal = LaplaceMechanism(2.0), ShiftedNoise("logistic", 2.0), GaussianMechanism(1.5)
