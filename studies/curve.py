@@ -161,8 +161,12 @@ def plan(*, quick: bool = False) -> Plan:
         cells = [CurveCell(mechanism=each, bases=5, models=100, runs=20) for each in three]
         return Plan(cells=(*cells, replace(CONTROL, runs=20)))
     table = (*STUDIED[:-1], *CHOSEN_ON)
-    unequal = LaplaceMechanism(2.0), ShiftedNoise("logistic", 2.0), GaussianMechanism(1.5)
-    before = LaplaceMechanism(1.0), GaussianMechanism(1.0), *CHOSEN_ON
+    unequal: tuple[Mechanism, ...] = (
+        LaplaceMechanism(2.0),
+        ShiftedNoise("logistic", 2.0),
+        GaussianMechanism(1.5),
+    )
+    before: tuple[Mechanism, ...] = LaplaceMechanism(1.0), GaussianMechanism(1.0), *CHOSEN_ON
     cells = [
         CurveCell(mechanism=each, bases=bases, models=models, runs=runs)
         for (bases, models), runs in RUNS.items()
