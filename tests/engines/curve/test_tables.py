@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.engines.curve import evaluation
+from epsilometer.engines.curve import evaluation, tables
 from epsilometer.engines.curve.evaluation import Accuracy, evaluate
 from epsilometer.engines.curve.tables import Table, make_tables
 from epsilometer.engines.estimate import estimate
@@ -68,3 +70,16 @@ def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_leaks_ask_for_nothing() -> None:
     found = evaluate(bases(20, 20), Curves(family=em.families.Gaussian()), np.empty(0), ACCURACY)
     assert found.shape == (2, 0)
+
+
+def test_two_close_leaks_do_not_lead_the_next_interval_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The chain errs by a fifth of a nat between leaks that are nearly equal."""
+    leaks = np.array([0.0, 3.0, 6.0, 6.0004, 9.0])
+    logs = np.array([[0.0, -17.0, -17.0, -17.2, -17.2]])
+    between = np.linspace(0.0, 9.0, 500)
+    made = partial(Table, family=em.families.Gaussian(), rate=1.0, leaks=leaks, logs=logs)
+    assert made().at(between).max() <= 1e-9  # that without a leak
+    monkeypatch.setattr(tables, "RISE", np.inf)  # without the bound
+    assert made().at(between).max() > 50
